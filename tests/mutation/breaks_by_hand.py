@@ -662,9 +662,25 @@ BY_HAND = [
     ),
     Break(
         "keys-counted-before-they-are-divided",
-        "_runtime/kernels/sorting.cc",
+        "_runtime/kernels/partitions.h",
         "    next += less[i];\n",
         "    next += less[0];\n",
         (f"{_UNIT}/_runtime/kernels/test_sorting.py::test_large_rows_on_threads",),
+    ),
+    Break(
+        "elements-of-a-bucket-in-order",
+        "_runtime/kernels/radix.h",
+        "      places[i * buckets.count + bucket] = before;\n",
+        "      places[i * buckets.count + bucket] = starts[bucket];\n",
+        (f"{_UNIT}/_runtime/kernels/test_sorting.py::test_large_rows_with_others_on_threads",),
+    ),
+    Break(
+        "products-of-padding-that-are-nan",
+        "_runtime/linear/convolutions/by_lines.cc",
+        "if (!of.has_padding || are_finite(sums.to + strips.whole, part.features)) return;",
+        "return;",
+        (
+            f"{_UNIT}/_runtime/linear/test_convolutions.py::test_padding_and_numbers_that_are_not_finite",
+        ),
     ),
 ]

@@ -16,40 +16,74 @@ constexpr int64_t kSharedWork = 1 << 13;
 constexpr int64_t kLargeRow = 1 << 15;
 constexpr int64_t kFewRows = 3;
 
-// Transforms `count` rows, a fixed number of complex numbers apart. `in` may be `out`.
+// Whether many rows are transformed at once, a row in each lane.
 template <typename T>
-void transform_rows(Call* call, const FftPlan<T>& plan, const T* in, int64_t in_next, T* out,
-                    int64_t out_next, int64_t count, bool exchange, T scale) {
+bool are_together(const FftPlan<T>& plan, int64_t count) {
+  return plan.whole && (!plan.rows || count > kFewRows);
+}
+
+// Transforms `count` rows at once, `in_next` and `out_next` complex numbers apart, and runs
+// `finish(begin, end)` on rows that are still in the cache. `of` has what they have in common.
+template <typename T, typename Finish>
+void transform_together(Call* call, const FftPlan<T>& plan, const FftColumns<T>& of, int64_t count,
+                        const Finish& finish) {
   constexpr int64_t kColumns = kFftColumns<T>;
-  if (!plan.whole || (plan.rows && count <= kFewRows)) {
-    const bool is_shared = count > 1 && plan.size < kLargeRow;
-    const auto rows = [&](Call* inner, int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        fft_row(inner, plan, in + 2 * row * in_next, out + 2 * row * out_next, exchange, scale);
-      }
-    };
-    if (!is_shared) return rows(call, 0, count);
-    return fft_shared(call, count, std::max<int64_t>(1, kSharedWork / plan.size),
-                      [&](int64_t begin, int64_t end) { rows(nullptr, begin, end); });
-  }
   const int64_t blocks = (count + kColumns - 1) / kColumns;
   const int64_t grain = std::max<int64_t>(1, kSharedWork / (kColumns * plan.size));
   fft_shared(call, blocks, grain, [&](int64_t begin, int64_t end) {
     const Scratch scratch(static_cast<size_t>(fft_scratch<T>(plan.size)) * sizeof(T));
-    FftColumns<T> given = fft_columns(*plan.whole, fft_numbers<T>(scratch));
-    given.in_column = in_next;
-    given.out_column = out_next;
-    given.in_step = given.out_step = 1;
-    given.out_block = kColumns;
-    given.exchange_in = given.exchange_out = exchange;
-    given.scale = scale;
+    FftColumns<T> given = of;
+    given.scratch = fft_numbers<T>(scratch);
     for (int64_t row = begin * kColumns; row < std::min(count, end * kColumns); row += kColumns) {
       given.columns = std::min(count - row, kColumns);
-      given.in = in + 2 * row * in_next;
-      given.out = out + 2 * row * out_next;
+      given.in = of.in + 2 * row * of.in_column;
+      given.out = of.out + 2 * row * of.out_column;
       fft_run(given);
+      finish(row, row + given.columns);
     }
   });
+}
+
+template <typename T>
+FftColumns<T> rows_of(const FftPlan<T>& plan, const T* in, int64_t in_next, T* out,
+                      int64_t out_next, bool exchange, T scale) {
+  FftColumns<T> given = fft_columns<T>(*plan.whole, nullptr);
+  given.in = in;
+  given.in_column = in_next;
+  given.out = out;
+  given.out_column = out_next;
+  given.in_step = given.out_step = 1;
+  given.out_block = kFftColumns<T>;
+  given.exchange_in = given.exchange_out = exchange;
+  given.scale = scale;
+  return given;
+}
+
+// Transforms `count` rows, a fixed number of complex numbers apart. `in` may be `out`.
+template <typename T, typename Finish>
+void transform_rows(Call* call, const FftPlan<T>& plan, const T* in, int64_t in_next, T* out,
+                    int64_t out_next, int64_t count, bool exchange, T scale, const Finish& finish) {
+  if (are_together(plan, count)) {
+    const FftColumns<T> of = rows_of(plan, in, in_next, out, out_next, exchange, scale);
+    return transform_together(call, plan, of, count, finish);
+  }
+  const bool is_shared = count > 1 && plan.size < kLargeRow;
+  const auto rows = [&](Call* inner, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      fft_row(inner, plan, in + 2 * row * in_next, out + 2 * row * out_next, exchange, scale);
+      finish(row, row + 1);
+    }
+  };
+  if (!is_shared) return rows(call, 0, count);
+  fft_shared(call, count, std::max<int64_t>(1, kSharedWork / plan.size),
+             [&](int64_t begin, int64_t end) { rows(nullptr, begin, end); });
+}
+
+template <typename T>
+void transform_rows(Call* call, const FftPlan<T>& plan, const T* in, int64_t in_next, T* out,
+                    int64_t out_next, int64_t count, bool exchange, T scale) {
+  transform_rows(call, plan, in, in_next, out, out_next, count, exchange, scale,
+                 [](int64_t, int64_t) {});
 }
 
 // Columns that do not fit in cache together: each is copied, transformed, and copied back.
@@ -221,9 +255,10 @@ void transform_not_finite(Call* call, int64_t n, T* line, T* out, bool exchange,
   if (found != 0) add_not_finite(n, line, places, found, out, exchange);
 }
 
+// Rows of complex numbers; `out` is not `in`.
 template <typename T>
-void mend_rows(Call* call, int64_t n, const T* in, T* out, int64_t count, bool exchange, T scale) {
-  over_rows(call, count, n, [&](Call* inner, int64_t begin, int64_t end) {
+void of_complex(Call* call, int64_t n, const T* in, T* out, int64_t count, bool exchange, T scale) {
+  const auto mend = [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       T* to = out + 2 * row * n;
       if (is_finite(to)) continue;
@@ -231,9 +266,10 @@ void mend_rows(Call* call, int64_t n, const T* in, T* out, int64_t count, bool e
       const Scratch scratch(bytes);
       T* line = fft_numbers<T>(scratch);
       std::memcpy(line, in + 2 * row * n, bytes);
-      transform_not_finite(inner, n, line, to, exchange, scale);
+      transform_not_finite<T>(nullptr, n, line, to, exchange, scale);
     }
-  });
+  };
+  transform_rows(call, *fft_plan<T>(n), in, n, out, n, count, exchange, scale, mend);
 }
 
 // An even row is transformed as half as many complex numbers, if the two halves can be separated
@@ -251,6 +287,17 @@ void from_real(Call* call, int64_t n, const T* in, T* out, int64_t count) {
     transform_not_finite(inner, n, line, found, false, T(1));
     std::memcpy(to, found, static_cast<size_t>(kept) * 2 * sizeof(T));
   };
+  if (is_even && are_together(*plan, count)) {
+    FftColumns<T> of = rows_of(*plan, in, half, out, kept, false, T(1));
+    of.real = kOfReal;
+    of.roots = roots->roots.data();
+    return transform_together(call, *plan, of, count, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        T* to = out + row * kept * 2;
+        if (!std::isfinite(to[0])) not_finite(nullptr, in + row * n, to);
+      }
+    });
+  }
   over_rows(call, count, n, [&](Call* inner, int64_t begin, int64_t end) {
     const Scratch scratch(2 * static_cast<size_t>(plan->size * kTogether) * sizeof(T));
     T* lines = fft_numbers<T>(scratch);
@@ -293,6 +340,17 @@ void to_real(Call* call, int64_t n, const T* in, T* out, int64_t count, T scale)
     transform_not_finite(inner, n, line, found, true, scale);
     for (int64_t j = 0; j < n; ++j) to[j] = found[2 * j];
   };
+  if (is_even && are_together(*plan, count)) {
+    FftColumns<T> of = rows_of(*plan, in, kept, out, half, true, scale);
+    of.exchange_in = false;
+    of.real = kToRealNumbers;
+    of.roots = roots->roots.data();
+    return transform_together(call, *plan, of, count, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        if (!is_finite(out + row * n)) not_finite(nullptr, in + row * kept * 2, out + row * n);
+      }
+    });
+  }
   over_rows(call, count, n, [&](Call* inner, int64_t begin, int64_t end) {
     const Scratch scratch(2 * static_cast<size_t>(plan->size * kTogether) * sizeof(T));
     T* lines = fft_numbers<T>(scratch);
@@ -380,12 +438,14 @@ int64_t fft_prepare(const int64_t* numbers) {
   if (kind == kFromReal || kind == kToReal) {
     const auto plan = fft_plan<T>(n % 2 == 0 ? n / 2 : n);
     if (n % 2 == 0) fft_real_roots<T>(n);
+    const size_t of_rows =
+        std::max(scratch_of_rows(*plan), bytes_of<T>(2 * plan->size * kTogether));
     const size_t of_row =
         std::max(scratch_of_rows(*plan), bytes_of<T>(4 * n) + prepare_not_finite<T>(n));
-    most = std::max(most, bytes_of<T>(2 * plan->size * kTogether) + of_row);
+    most = std::max(most, of_rows + of_row);
   } else {
     const size_t of_row = scratch_of_rows(*fft_plan<T>(n));
-    most = std::max({most, of_row, bytes_of<T>(2 * n) + prepare_not_finite<T>(n)});
+    most = std::max(most, of_row + bytes_of<T>(2 * n) + prepare_not_finite<T>(n));
   }
   if (kind == kToReal && rank > 1) most += bytes_of<T>(count * above * 2 * (n / 2 + 1));
   return static_cast<int64_t>(most);
@@ -409,9 +469,7 @@ void fft_transform(Call* call, void* const* buffers, const int64_t* numbers) {
   if (kind == kFromReal) {
     from_real(call, n, in, out, count * above);
   } else if (kind != kToReal) {
-    const T once = is_one ? scale : T(1);
-    transform_rows(call, *fft_plan<T>(n), in, n, out, n, count * above, is_inverse, once);
-    mend_rows(call, n, in, out, count * above, is_inverse, once);
+    of_complex(call, n, in, out, count * above, is_inverse, is_one ? scale : T(1));
   } else if (is_one) {
     to_real(call, n, in, out, count, scale);
   } else {

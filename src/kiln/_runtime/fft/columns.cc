@@ -224,8 +224,9 @@ void load_rows(const FftColumns<T>& given, const Planes<T>& x) {
   for (int64_t c = 0; c < kColumns; ++c) {
     from[c] = given.in + 2 * (c < given.columns ? c : given.columns - 1) * given.in_column;
   }
+  const int64_t size = given.size + (given.real == kToRealNumbers);
   int64_t j = 0;
-  for (; j + kSquare <= given.size; j += kSquare) {
+  for (; j + kSquare <= size; j += kSquare) {
 #pragma GCC unroll 1
     for (int64_t c = 0; c < kColumns; c += kStep) {
       Vector<T> a[kStep];
@@ -240,7 +241,7 @@ void load_rows(const FftColumns<T>& given, const Planes<T>& x) {
     }
   }
   const int64_t re = given.exchange_in ? 1 : 0;
-  for (; j < given.size; ++j) {
+  for (; j < size; ++j) {
     T* to = x.at(j, 0, 0);
     for (int64_t c = 0; c < kColumns; ++c) {
       to[c] = from[c][2 * j + re];
@@ -249,18 +250,55 @@ void load_rows(const FftColumns<T>& given, const Planes<T>& x) {
   }
 }
 
+// Row `k` of the transform of real numbers, from that of half as many complex ones: separates the
+// transforms of even and odd elements, and combines them.
 template <typename T>
+inline Complex<T> of_real(const FftColumns<T>& given, const Planes<T>& x, int64_t k, int64_t c) {
+  const int64_t half = given.size;
+  const Complex<T> a = x.load(k == half ? 0 : k, 0, c), b = x.load(k == 0 ? 0 : half - k, 0, c);
+  const Complex<T> even = Complex<T>{a.re + b.re, a.im - b.im} * T(0.5);
+  const Complex<T> odd = Complex<T>{a.im + b.im, b.re - a.re} * T(0.5);
+  return even + odd.turned(given.roots + 2 * k);
+}
+
+// The reverse, in place, with real and imaginary parts swapped. Imaginary parts of the first and the
+// last number are ignored.
+template <typename T>
+void to_complex(const FftColumns<T>& given, const Planes<T>& x) {
+  const int64_t half = given.size;
+  const auto one = [&](const Complex<T>& a, const Complex<T>& b, int64_t k, int64_t c) {
+    const T w[2] = {given.roots[2 * k], -given.roots[2 * k + 1]};
+    const Complex<T> odd = Complex<T>{a.re - b.re, a.im + b.im}.turned(w);
+    const Complex<T> even{a.re + b.re, a.im - b.im}, made = even + odd.times_i();
+    x.store(k, 0, c, Complex<T>{made.im, made.re});
+  };
+  for (int64_t k = 0; 2 * k <= half; ++k) {
+    for (int64_t c = 0; c < kFftColumns<T>; c += kLanes<T>) {
+      Complex<T> a = x.load(k, 0, c), b = x.load(half - k, 0, c);
+      if (k == 0) a.im = b.im = Vector<T>{};
+      one(a, b, k, c);
+      if (k > 0 && 2 * k < half) one(b, a, half - k, c);
+    }
+  }
+}
+
+template <typename T, bool is_of_real>
 void store_rows(const FftColumns<T>& given, const Planes<T>& x) {
   constexpr int64_t kColumns = kFftColumns<T>, kStep = kLanes<T>, kSquare = kStep / 2;
+  const int64_t size = given.size + is_of_real;
+  const auto result = [&](int64_t row, int64_t c) __attribute__((always_inline)) {
+    if constexpr (is_of_real) return of_real(given, x, row, c);
+    else return finished(given, row, c, x.load(row, 0, c));
+  };
   int64_t j = 0;
-  for (; j + kSquare <= given.size; j += kSquare) {
+  for (; j + kSquare <= size; j += kSquare) {
     T* block = given.out + 2 * (j / kColumns * given.out_block + j % kColumns);
 #pragma GCC unroll 1
     for (int64_t c = 0; c < given.columns; c += kStep) {
       Vector<T> a[kStep];
 #pragma GCC unroll 8
       for (int i = 0; i < kSquare; ++i) {
-        const Complex<T> made = finished(given, j + i, c, x.load(j + i, 0, c));
+        const Complex<T> made = result(j + i, c);
         a[i] = made.first();
         a[i + kSquare] = made.second();
       }
@@ -274,11 +312,11 @@ void store_rows(const FftColumns<T>& given, const Planes<T>& x) {
       }
     }
   }
-  for (; j < given.size; ++j) {
+  for (; j < size; ++j) {
     T* to = given.out + 2 * (j / kColumns * given.out_block + j % kColumns);
     T made[2 * kColumns];
     for (int64_t c = 0; c < kColumns; c += kStep) {
-      Planes<T>{made, 1}.store(0, 0, c, finished(given, j, c, x.load(j, 0, c)));
+      Planes<T>{made, 1}.store(0, 0, c, result(j, c));
     }
     for (int64_t c = 0; c < given.columns; ++c) {
       to[2 * c * given.out_column] = made[c];
@@ -292,6 +330,7 @@ void transform_columns(const FftColumns<T>& given) {
   Planes<T> x{given.scratch, 1}, y{given.scratch + fft_scratch<T>(given.size) / 2, 1};
   const bool from_columns = given.in_column == 1, to_columns = given.out_column == 1;
   if (!from_columns) load_rows(given, x);
+  if (given.real == kToRealNumbers) to_complex(given, x);
   int64_t lines = 1;
   for (int64_t at = 0; at < given.stage_count; ++at) {
     const FftStage<T>& stage = given.stages[at];
@@ -308,7 +347,8 @@ void transform_columns(const FftColumns<T>& given) {
     y = kept;
   }
   x.lines = 1;
-  if (!to_columns) store_rows(given, x);
+  if (given.real == kOfReal) store_rows<T, true>(given, x);
+  else if (!to_columns) store_rows<T, false>(given, x);
 }
 
 }  // namespace

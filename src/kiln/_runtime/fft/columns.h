@@ -26,6 +26,9 @@ constexpr int64_t fft_scratch(int64_t size) {
   return 4 * (size + 3) * kFftColumns<T>;
 }
 
+// What a transform of half as many complex numbers as a row has real ones is part of.
+enum FftReal { kComplexNumbers, kOfReal, kToRealNumbers };
+
 // Up to kFftColumns columns. Strides count complex numbers; one of each pair of strides is 1.
 template <typename T>
 struct FftColumns {
@@ -41,6 +44,10 @@ struct FftColumns {
   T scale;
   // Null, or factors of the results: (size, 2, kFftColumns<T>), real and imaginary parts separate.
   const T* factors;
+  // Of rows of real numbers, results (the operand) have one number more than there are columns'
+  // numbers, and are combined from pairs by these roots of unity.
+  FftReal real;
+  const T* roots;
   T* scratch;  // fft_scratch<T>(size) numbers, aligned to a line
 };
 

@@ -1,11 +1,13 @@
 // Sorting along an axis. The order is that of ops/reductions/sorting.py: nan last, -0 equal to 0,
 // stable.
 #include <algorithm>
+#include <atomic>
 #include <type_traits>
 
 #include "abi/split.h"
 #include "abi/symbols.h"
 #include "kernels/element_types.h"
+#include "kernels/partitions.h"
 #include "kernels/radix.h"
 #include "kernels/vector_sort.h"
 #include "machine/scratch.h"
@@ -100,103 +102,6 @@ bool has_specials(const char* in, int64_t n) {
   return found != 0;
 }
 
-// Keys per task of a pass over them.
-constexpr int64_t kPass = 1 << 15;
-// Pieces that are sorted apart: the least, and about how many there are.
-constexpr int64_t kLeastPiece = 1 << 15, kTasks = 16;
-
-// Partitions keys from one buffer to the other, all threads together; returns how many are less than
-// the pivot, or -1 if it fails.
-template <typename Key>
-int64_t partition_together(Call* call, const VectorSort<Key>& code, const Key* from, Key* to,
-                           int64_t n) {
-  const Key pivot = code.median(from, n);
-  const Blocks blocks = Blocks::of(n, std::max(kPass, n / kTasks), 1);
-  int64_t less[2 * kTasks];
-  const auto each = [&](auto body) {
-    return over_blocks(call, blocks.count, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) {
-        body(i, from + blocks.begin(i), blocks.end(i) - blocks.begin(i));
-      }
-      return kDone;
-    });
-  };
-  int32_t status = each([&](int64_t i, const Key* part, int64_t size) {
-    less[i] = code.count_less(part, size, pivot);
-  });
-  Key *low[2 * kTasks], *high[2 * kTasks], *next = to, *end = to + n;
-  for (int64_t i = 0; i < blocks.count; ++i) {
-    low[i] = next;
-    high[i] = end;
-    next += less[i];
-    end -= blocks.end(i) - blocks.begin(i) - less[i];
-  }
-  if (status == kDone) {
-    status = each([&](int64_t i, const Key* part, int64_t size) {
-      code.divide(part, size, pivot, low[i], high[i]);
-    });
-  }
-  return status == kDone ? next - to : -1;
-}
-
-// Sorts keys without payload, with vectors, in place. Large inputs are partitioned until there is
-// work for all threads.
-template <typename Key>
-int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b, int64_t n) {
-  struct Piece {
-    int64_t begin, size;
-    bool is_moved, is_final;
-    Key* in(Key* here, Key* there) const { return (is_moved ? there : here) + begin; }
-  };
-  Piece pieces[2 * kTasks], parts[2 * kTasks];
-  pieces[0] = {0, n, false, false};
-  int64_t count = 1;
-  const auto is_large = [&](const Piece& piece) {
-    return !piece.is_final && piece.size >= std::max(2 * kLeastPiece, n / kTasks);
-  };
-  while (threads_of(call) > 1 && count <= kTasks && std::any_of(pieces, pieces + count, is_large)) {
-    int64_t less[2 * kTasks] = {};
-    if (count == 1) {
-      less[0] = partition_together(call, code, a, b, n);
-      if (less[0] < 0) return kOutOfMemory;
-    } else {
-      const int32_t status = over_blocks(call, count, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) {
-          const Piece& piece = pieces[i];
-          if (!is_large(piece)) continue;
-          const Key* from = piece.in(a, b);
-          Key* to = piece.in(b, a);
-          const Key pivot = code.median(from, piece.size);
-          less[i] = code.divide(from, piece.size, pivot, to, to + piece.size);
-        }
-        return kDone;
-      });
-      if (status != kDone) return status;
-    }
-    int64_t made = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      Piece piece = pieces[i];
-      if (less[i] == 0) {  // not partitioned, or all keys are at least the pivot
-        piece.is_final = piece.is_final || is_large(piece);
-        parts[made++] = piece;
-        continue;
-      }
-      const bool is_moved = !piece.is_moved;
-      parts[made++] = {piece.begin, less[i], is_moved, false};
-      parts[made++] = {piece.begin + less[i], piece.size - less[i], is_moved, false};
-    }
-    std::copy_n(parts, made, pieces);
-    count = made;
-  }
-  return over_blocks(call, count, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const Piece& piece = pieces[i];
-      code.sort(piece.in(a, b), piece.in(b, a), piece.size, a + piece.begin);
-    }
-    return kDone;
-  });
-}
-
 // Sorts a row of numbers of 32 or 64 bits alone. False if there are no vectors for it, or no keys.
 template <typename Key>
 bool sort_alone(Call* call, const VectorSort<Key>& code, Key flip, const char* in, char* out,
@@ -216,61 +121,109 @@ bool sort_alone(Call* call, const VectorSort<Key>& code, Key flip, const char* i
   return true;
 }
 
-// Sets the address of the sorted elements, unless it fails.
-template <typename E>
-int32_t sort_keys(Call* call, E* a, E* b, int64_t n, int bits, const E** sorted) {
+// Sorts elements by the low `bits` of their keys and passes all of them to `emit`, in ranges.
+template <typename E, typename Emit>
+int32_t sort_keys(Call* call, E* a, E* b, int64_t n, int bits, const Emit& emit) {
   using Key = decltype(a->key);
   if constexpr (sizeof(E) == sizeof(Key)) {
     const VectorSort<uint32_t>& narrow = vector_sorts().of_32;
     const VectorSort<uint64_t>& wide = vector_sorts().of_64;
     if (narrow.sort != nullptr && bits > 8) {
-      *sorted = a;
-      if constexpr (sizeof(Key) == 4) return sort_by_vectors(call, narrow, &a->key, &b->key, n);
-      else return sort_by_vectors(call, wide, &a->key, &b->key, n);
+      int32_t status;
+      if constexpr (sizeof(Key) == 4) status = sort_by_vectors(call, narrow, &a->key, &b->key, n);
+      else status = sort_by_vectors(call, wide, &a->key, &b->key, n);
+      if (status == kDone) emit(a, 0, n);
+      return status;
     }
   }
-  *sorted = sort_by_key(a, b, n, bits);
-  return kDone;
+  return sort_in_buckets(call, a, b, 0, n, bits, emit);
 }
 
-// Sorts one row by one key. A payload is void, or bits that move along, or the element's position.
+// What a row is sorted with: void, bits that move along, or positions.
 template <typename Payload, bool is_position, typename Order>
-[[nodiscard]] int32_t sort_row(Call* call, Order order, const char* in, char* out,
-                               const char* payload, char* moved, int64_t n, char* scratch) {
+struct Row {
   using Bits = typename Order::Bits;
-  using E = Keyed<KeyOf<Order>, Payload>;
-  E* a = reinterpret_cast<E*>(scratch);
-  E* b = a + n;
-  auto element = [&](int64_t i, KeyOf<Order> key) {
+  using Key = KeyOf<Order>;
+  using E = Keyed<Key, Payload>;
+
+  Order order;
+  const char* in;
+  const char* payloads;
+  char* out;
+  char* moved;
+
+  E element(int64_t i, Key key) const {
     E made;
     made.key = key;
     if constexpr (is_position) made.payload = static_cast<Payload>(i);
-    else if constexpr (!std::is_void_v<Payload>) made.payload = load<Payload>(payload, i);
+    else if constexpr (!std::is_void_v<Payload>) made.payload = load<Payload>(payloads, i);
     return made;
-  };
+  }
+  void store_one(int64_t i, Bits bits, const E& sorted) const {
+    store<Bits>(out, i, bits);
+    if constexpr (!std::is_void_v<Payload>) store<Payload>(moved, i, sorted.payload);
+  }
+};
+
+// Both work on a copy of the row: stores could change one that others see.
+// Writes elements without special keys; returns the bits in which their keys differ from `some`.
+template <typename R>
+typename R::Key make_elements(const R row, int64_t begin, int64_t end, typename R::Key some,
+                              typename R::E* to) {
+  typename R::Key differing = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    to[i] = row.element(i, row.order.plain_key(load<typename R::Bits>(row.in, i)));
+    differing |= to[i].key ^ some;
+  }
+  return differing;
+}
+template <typename R>
+void store_elements(const R row, const typename R::E* sorted, int64_t begin, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) {
+    const auto bits = row.order.bits(static_cast<typename R::Bits>(sorted[i].key));
+    row.store_one(begin + i, bits, sorted[i]);
+  }
+}
+
+// Sorts one row by one key.
+template <typename Payload, bool is_position, typename Order>
+[[nodiscard]] int32_t sort_row(Call* call, Order order, const char* in, char* out,
+                               const char* payloads, char* moved, int64_t n, char* scratch) {
+  using R = Row<Payload, is_position, Order>;
+  using Bits = typename R::Bits;
+  using E = typename R::E;
+  const R row{order, in, payloads, out, moved};
+  E* a = reinterpret_cast<E*>(scratch);
+  E* b = a + n;
   constexpr int kBits = 8 * static_cast<int>(sizeof(Bits));
   if (!has_specials<Order>(in, n)) {
-    for (int64_t i = 0; i < n; ++i) a[i] = element(i, order.plain_key(load<Bits>(in, i)));
-    const E* sorted;
-    if (int32_t status = sort_keys(call, a, b, n, kBits, &sorted); status != kDone) return status;
-    for (int64_t i = 0; i < n; ++i) {
-      store<Bits>(out, i, order.bits(static_cast<Bits>(sorted[i].key)));
-      if constexpr (!std::is_void_v<Payload>) store<Payload>(moved, i, sorted[i].payload);
-    }
-    return kDone;
+    const auto some = order.plain_key(load<Bits>(in, 0));
+    std::atomic<typename R::Key> differing = 0;
+    int32_t status = over_passes(call, n, [&](int64_t begin, int64_t end) {
+      differing.fetch_or(make_elements(row, begin, end, some, a), std::memory_order_relaxed);
+    });
+    if (status != kDone) return status;
+    const uint64_t any = differing.load(std::memory_order_relaxed);
+    const int bits = any == 0 ? 0 : 64 - __builtin_clzll(any);
+    return sort_keys(call, a, b, n, bits, [&](const E* sorted, int64_t begin, int64_t size) {
+      store_elements(row, sorted, begin, size);
+    });
   }
   // nans wait at the end of `b`, which sorting the others does not reach.
   int64_t count = 0, nans = 0;
   for (int64_t i = 0; i < n; ++i) {
     const Bits bits = load<Bits>(in, i);
-    if (Order::is_nan(bits)) b[n - ++nans] = element(i, bits);
-    else a[count++] = element(i, order.key(bits));
+    if (Order::is_nan(bits)) b[n - ++nans] = row.element(i, bits);
+    else a[count++] = row.element(i, order.key(bits));
   }
-  const E* sorted;
-  if (int32_t status = sort_keys(call, a, b, count, kBits, &sorted); status != kDone) return status;
+  const auto put_back = [&](const E* sorted, int64_t begin, int64_t size) {
+    if (sorted != a + begin) std::copy_n(sorted, size, a + begin);
+  };
+  if (int32_t status = sort_keys(call, a, b, count, kBits, put_back); status != kDone)
+    return status;
   int64_t zero = 0;  // zeros keep their order: their signs are reloaded
   for (int64_t i = 0; i < n; ++i) {
-    const E& next = i < count ? sorted[i] : b[n - 1 - (i - count)];
+    const E& next = i < count ? a[i] : b[n - 1 - (i - count)];
     Bits bits = static_cast<Bits>(next.key);
     if (i < count) {
       bits = order.bits(bits);
@@ -279,8 +232,7 @@ template <typename Payload, bool is_position, typename Order>
         bits = load<Bits>(in, zero++);
       }
     }
-    store<Bits>(out, i, bits);
-    if constexpr (!std::is_void_v<Payload>) store<Payload>(moved, i, next.payload);
+    row.store_one(i, bits, next);
   }
   return kDone;
 }
@@ -291,37 +243,54 @@ struct Key {
   int64_t step, type;  // step: in elements, 2 for parts of complex numbers
 };
 
-template <typename Position, typename Order>
-void order_positions(Order order, const Key& key, Position* positions, int64_t n, char* scratch) {
+template <typename Order, typename E, typename Position>
+void key_positions(const Order order, const Key key, const Position* positions, int64_t begin,
+                   int64_t end, E* to) {
   using Bits = typename Order::Bits;
-  using E = Keyed<KeyOf<Order>, Position>;
-  E* a = reinterpret_cast<E*>(scratch);
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = begin; i < end; ++i) {
     const Bits bits = load<Bits>(key.data, static_cast<int64_t>(positions[i]) * key.step);
     // Only nan has this key.
     const Bits mapped = Order::is_nan(bits) ? static_cast<Bits>(~Bits(0)) : order.key(bits);
-    a[i] = {mapped, positions[i]};
+    to[i] = {mapped, positions[i]};
   }
-  const E* sorted = sort_by_key(a, a + n, n, 8 * static_cast<int>(sizeof(Bits)));
-  for (int64_t i = 0; i < n; ++i) positions[i] = sorted[i].payload;
+}
+
+template <typename Position, typename Order>
+int32_t order_positions(Call* call, Order order, const Key& key, Position* positions, int64_t n,
+                        char* scratch) {
+  using Bits = typename Order::Bits;
+  using E = Keyed<KeyOf<Order>, Position>;
+  E* a = reinterpret_cast<E*>(scratch);
+  const int32_t status = over_passes(call, n, [&](int64_t begin, int64_t end) {
+    key_positions(order, key, positions, begin, end, a);
+  });
+  if (status != kDone) return status;
+  const auto store = [positions](const E* sorted, int64_t begin, int64_t size) {
+    Position* const to = positions + begin;
+    for (int64_t i = 0; i < size; ++i) to[i] = sorted[i].payload;
+  };
+  return sort_in_buckets(call, a, a + n, 0, n, 8 * static_cast<int>(sizeof(Bits)), store);
 }
 
 template <typename T, typename Position>
-void permute(const char* in, char* out, const Position* positions, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
+void permute(const char* in, char* out, const Position* positions, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
     store<T>(out, i, load<T>(in, static_cast<int64_t>(positions[i])));
   }
 }
 
 template <typename Position>
-void permute(const char* in, char* out, const Position* positions, int64_t n, int64_t item) {
-  switch (item) {
-    case 1: return permute<uint8_t>(in, out, positions, n);
-    case 2: return permute<uint16_t>(in, out, positions, n);
-    case 4: return permute<uint32_t>(in, out, positions, n);
-    case 8: return permute<uint64_t>(in, out, positions, n);
-    default: return permute<Sixteen>(in, out, positions, n);
-  }
+int32_t permute(Call* call, const char* in, char* out, const Position* positions, int64_t n,
+                int64_t item) {
+  return over_passes(call, n, [&](int64_t begin, int64_t end) {
+    switch (item) {
+      case 1: return permute<uint8_t>(in, out, positions, begin, end);
+      case 2: return permute<uint16_t>(in, out, positions, begin, end);
+      case 4: return permute<uint32_t>(in, out, positions, begin, end);
+      case 8: return permute<uint64_t>(in, out, positions, begin, end);
+      default: return permute<Sixteen>(in, out, positions, begin, end);
+    }
+  });
 }
 
 // What a call sorts, row by row.
@@ -392,15 +361,16 @@ struct Sorter {
         for (int64_t part = pairs ? 1 : 0; part >= 0; --part) {
           Key key{in[k] + part * size_of(type), pairs ? 2 : 1, type};
           int32_t status = visit_order(type, [&](auto order) {
-            order_positions(order, key, positions, size, rest);
-            return kDone;
+            return order_positions(call, order, key, positions, size, rest);
           });
           if (status != kDone) return status;
         }
       }
     }
     for (; permuted < operands; ++permuted) {
-      permute(in[permuted], out[permuted], positions, size, size_of(types[permuted]));
+      const int32_t status =
+          permute(call, in[permuted], out[permuted], positions, size, size_of(types[permuted]));
+      if (status != kDone) return status;
     }
     return kDone;
   }

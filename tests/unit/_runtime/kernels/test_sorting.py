@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,26 @@ def test_large_rows_on_threads(threads: int, dtype: str) -> None:
         given[::1000] = top
         with kiln.enable_x64(True), kiln.num_threads(threads):
             got = np.asarray(kiln.jit(kiln.numpy.sort)(given))
+            order = np.asarray(kiln.jit(kiln.numpy.argsort)(given))
         same_bits(got, np.sort(given))
+        np.testing.assert_array_equal(order, np.argsort(given, kind="stable"))
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_large_rows_with_others_on_threads(threads: int) -> None:
+    rng = np.random.default_rng(6)
+    n = 150_000
+    numbers = rng.standard_normal(n).astype(np.float32)
+    special = np.where(rng.random(n) < 0.1, np.float32(np.nan), np.round(numbers))
+    special[:2] = -np.nan, -0.0
+    most_equal = np.where(rng.random(n) < 0.9, 1, numbers).astype(np.float32)
+    for keys in ([numbers], [special], [most_equal], [most_equal, special]):
+        for payload in (np.arange(n, dtype=np.int32), np.arange(n, dtype=np.int8)):
+            params = {"dimension": 0, "is_stable": True, "num_keys": len(keys)}
+            with kiln.num_threads(threads):
+                got = kiln.jit(functools.partial(kiln.lax.sort, **params))((*keys, payload))
+            for g, e in zip(got, meaning(sort_p, *keys, payload, **params), strict=True):
+                same_bits(np.asarray(g), e)
 
 
 def test_nans_keep_their_bits() -> None:

@@ -157,6 +157,36 @@ def test_convolutions_without_patches(kind: str, features_last: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_padding_and_numbers_that_are_not_finite(kind: str) -> None:
+    """A product with padding is nan if the kernel is not finite there, and 0 otherwise."""
+    rng = np.random.default_rng(8)
+    last = {1: ((0, 2, 1), (2, 1, 0), (0, 2, 1)), 2: LAST}
+    for case in range(200):
+        rank = int(rng.integers(1, 3))
+        groups, inputs = int(rng.choice([1, 1, 3])), int(rng.choice([1, 5, 40]))
+        dilation, kernel = rng.choice([1, 1, 2], rank), rng.integers(1, 6, rank)
+        space = rng.integers(1, 30, rank) + dilation * (kernel - 1)
+        specs = last[rank]
+        features = groups * int(rng.choice([1, 9, 20, 40]))
+        x = laid_out(values(rng, (2, inputs * groups, *space), TYPES[kind]), specs[0])
+        w = laid_out(values(rng, (features, inputs, *kernel), TYPES[kind]), specs[1])
+        for numbers_of in [(), (x,), (w,), (x, w)][case % 4]:
+            places = rng.integers(0, numbers_of.size, 2)
+            numbers_of.reshape(-1)[places] = rng.choice([np.inf, -np.inf, np.nan], 2)
+        params = {
+            "window_strides": tuple(int(s) for s in rng.choice([1, 1, 2, 3], rank)),
+            "padding": tuple((int(a), int(b)) for a, b in rng.integers(-1, 4, (rank, 2))),
+            "lhs_dilation": (1,) * rank,
+            "rhs_dilation": tuple(int(d) for d in dilation),
+            "dimension_numbers": numbers(*specs),
+            "feature_group_count": groups,
+            "batch_group_count": 1,
+        }
+        with np.errstate(invalid="ignore"):
+            check(kind, x, w, params)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_kernels_that_are_larger_than_the_result(kind: str) -> None:
     """As in the derivative by the kernel: features and batch, and points, in any order."""
     rng = np.random.default_rng(2)

@@ -1,23 +1,17 @@
 // Convolutions as products whose rows are the positions of a line of the result, and whose columns
-// are features. The operand is read in place if it has no padding and features last, else from a
-// copy of what a block of lines reads, with the features of each place together.
+// are features. The operand is read in place if it has features last: positions near an edge are
+// products of fewer terms, without those of padding. Else a copy of what a block of lines reads has
+// the features of each place together.
 #include <algorithm>
 
 #include "abi/split.h"
-#include "linear/convolutions/convolution.h"
-#include "linear/convolutions/panels.h"
+#include "linear/convolutions/division.h"
 #include "linear/levels.h"
 #include "machine/scratch.h"
 
 namespace kiln {
 namespace {
 
-// Elements of a block, of the operand and of sums: they stay in the L2 cache.
-constexpr int64_t kBlock = int64_t{1} << 17;
-// A larger kernel does not: tasks compute some features of many items.
-constexpr int64_t kKernel = int64_t{1} << 18;
-constexpr int64_t kTaskWork = int64_t{1} << 19;
-constexpr int64_t kFewTasks = 4;
 constexpr int64_t kMostCopied = int64_t{1} << 22;  // elements
 constexpr int64_t kFewestFeatures = 8;
 constexpr int64_t kLeastDepth = 8;
@@ -27,99 +21,9 @@ constexpr int64_t kFewestPositions = 4;  // of a line
 constexpr int64_t kManyFeatures = 28;
 constexpr int64_t kManyTerms = 64;
 
-constexpr int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 template <typename T>
 TransposeLoop transpose() {
   return transpose_loop<sizeof(T) == 8 ? 3 : 2>();
-}
-
-// The places between the first and the last that a position reads, and one of both.
-int64_t reach(const Convolution& c, int d) { return (c.rhs_size[d + 2] - 1) * c.rhs_dilation[d]; }
-
-// The places that positions along an axis read.
-int64_t extent(const Convolution& c, int d, int64_t count) {
-  return (count - 1) * c.stride[d] + reach(c, d) + 1;
-}
-
-// The parts of a convolution that are computed one after the other. A task is a block of positions
-// along the first axis, with all positions along the others, of some items and features.
-template <typename T>
-struct Division {
-  const TileLoops& code = tile_loops<T>();
-  const Panels panels;
-  const int last;    // axis
-  int64_t each = 1;  // positions of the result for each along the first axis
-  bool is_in_place;  // whether the operand is not copied
-  bool is_last;      // whether features are the last axis of the result
-  bool is_dense;     // whether the positions of a feature are contiguous in the result
-  int64_t items, item_blocks, block, blocks, features, feature_blocks;
-  int64_t together;         // groups of a task
-  int64_t step[kMaxSpace];  // of places, in what tiles read
-  int64_t image = 0;        // elements of the copy of an item
-  // Elements of the kernel that read contiguous operands are a unit. Tiles multiply by several of
-  // them, or by a piece of one.
-  int64_t unit, units, piece, units_of_tile;
-  bool are_lines;  // whether neighbors on a line share what they read
-
-  Division(const Convolution& c, const Epilogue* after);
-  int64_t count() const { return panels.groups / together * item_blocks * feature_blocks * blocks; }
-  int64_t work() const { return together * items * block * each * features * panels.depth; }
-  // Of a task, with all its groups.
-  int64_t sums() const { return items * block * each * features * together; }
-};
-
-template <typename T>
-Division<T>::Division(const Convolution& c, const Epilogue* after)
-    : panels(Panels::of<T>(c)), last(c.space - 1), is_last(c.out_step[1] == 1), is_dense(true) {
-  const int64_t groups = panels.groups, channels = panels.channels, width = panels.features;
-  const int64_t depth = panels.depth;
-  int64_t dense = 1, line = channels;
-  bool has_padding = false;
-  for (int d = last; d >= 0; --d) {
-    is_dense = is_dense && (c.out_size[d + 2] == 1 || c.out_step[d + 2] == dense);
-    dense *= c.out_size[d + 2];
-    const int64_t places = extent(c, d, c.out_size[d + 2]);
-    has_padding = has_padding || c.low[d] != 0 || places > c.lhs_size[d + 2];
-    if (d == 0) continue;
-    each *= c.out_size[d + 2];
-    line *= places;
-  }
-  is_in_place = c.lhs_step[1] == 1 && !has_padding;
-  const int64_t batch = c.out_size[0], length = c.out_size[2];
-  // Few columns are no more than a vector, which epilogues take whole.
-  const bool needs_rows = after != nullptr && (after->is_of_rows || after->columns <= code.columns);
-  together = needs_rows && is_last ? groups : 1;
-  const int64_t parts = needs_rows && is_last ? 1 : divided(depth * width, kKernel);
-  features = std::min(width, divided(panels.count, parts) * code.columns);
-  feature_blocks = divided(width, features);
-  const int64_t per_place = c.stride[0] * line + each * features;
-  const int64_t all = batch * groups * length * each * width * depth;
-  const int64_t tasks = std::clamp<int64_t>(all / kTaskWork, 1, kFewTasks);
-  const int64_t others = batch * groups / together * feature_blocks;
-  // An epilogue that needs all positions of a feature has them in one block.
-  blocks = needs_rows && !is_last
-               ? 1
-               : std::max(divided(length * per_place, kBlock), divided(tasks, others));
-  block = divided(length, std::min(blocks, length));
-  blocks = divided(length, block);
-  const int64_t most = blocks > 1 ? 1 : std::clamp<int64_t>(others / tasks, 1, batch);
-  items = std::clamp<int64_t>(kBlock / (block * per_place), 1, most);
-  item_blocks = divided(batch, items);
-  items = divided(batch, item_blocks);
-  image = channels;
-  for (int d = last; d >= 0; --d) {
-    step[d] = is_in_place ? c.lhs_step[d + 2] : image;
-    image *= extent(c, d, d == 0 ? block : c.out_size[d + 2]);
-  }
-  const int64_t run = c.rhs_size[last + 2] * channels;
-  const bool is_run = c.rhs_dilation[last] == 1 && step[last] == channels && run <= kPackedDepth;
-  unit = is_run ? run : channels;
-  units = depth / unit;
-  piece = divided(unit, divided(unit, kPackedDepth));
-  units_of_tile = divided(units, divided(units, std::max<int64_t>(1, kPackedDepth / unit)));
-  const int64_t taps = c.rhs_size[last + 2];
-  are_lines = is_run && c.stride[last] == 1 && (taps == 3 || taps == 5);
 }
 
 // Copies `count` places of a line, of which the first `low` are padding.
@@ -174,9 +78,26 @@ void copy_places(const Convolution& c, const T* x, int64_t begin, int64_t many, 
   }
 }
 
-// The first position of a line: where it reads, and its place in the result.
-struct Line {
-  int64_t from, to;
+// Rows of tiles: positions along an axis, and the part of the kernel that they are multiplied by.
+struct Strip {
+  int64_t from, from_step, to, to_step, count;  // the first position, in the operand and the result
+  Span depth;
+  bool is_edge;  // its sums are added to others
+};
+
+template <typename T>
+bool are_finite(const T* numbers, int64_t count) {
+  T zero = 0;
+  for (int64_t i = 0; i < count; ++i) zero += numbers[i] * T(0);
+  return zero == 0;
+}
+
+// Where the sums of a part begin, and their steps.
+template <typename T>
+struct Sums {
+  T* to;
+  int64_t item, row;
+  bool is_packed;
 };
 
 template <typename T>
@@ -184,7 +105,7 @@ struct Lines {
   const Convolution& c;
   const Division<T>& of;
   const T *x, *kernel;
-  const int64_t* places;  // where each unit reads for the first position
+  const int64_t *places, *copied_places;  // where each unit reads for the first position
   T* out;
   const Epilogue* after;
 
@@ -195,11 +116,21 @@ struct Lines {
   struct Part {
     int64_t group, item, items, begin, many, feature, features, length, lines;
   };
+  // How a part is computed. `whole` is the place in the sums of a position that reads no padding.
+  struct Strips {
+    Strip* all;
+    int64_t count = 0, whole = -1;
+  };
   Part part(int64_t number) const;
-  void find_lines(const Part& part, Line* lines) const;
-  void multiply(const Part& part, const Line* lines, const T* from, int64_t from_item, T* to,
-                int64_t to_item, int64_t to_row, bool is_packed) const;
-  void write(const Part& part, const Line* lines, const T* sums, T* to, int64_t to_row) const;
+  int64_t place(const Part& part, int64_t line) const;
+  int64_t place(const Part& part, const Sums<T>& sums, int64_t line) const;
+  Strips find_lines(const Part& part, const Reading& reading, const Sums<T>& sums,
+                    Strip* all) const;
+  Strips find_strips(const Part& part, const Span& middle, const Sums<T>& sums, Strip* all) const;
+  void multiply(const Part& part, const Strips& strips, const Reading& reading, const int64_t* read,
+                const T* from, int64_t from_item, const Sums<T>& sums) const;
+  void compute(const Part& part, const Sums<T>& sums, T* copy, Strip* all) const;
+  void write(const Part& part, const T* sums, T* to, int64_t to_row) const;
   [[nodiscard]] int32_t finish(const Part& part, T* to, int64_t to_item, int64_t to_row) const;
 };
 
@@ -220,73 +151,176 @@ typename Lines<T>::Part Lines<T>::part(int64_t number) const {
   return part;
 }
 
+// The place of a line in the result of the part.
 template <typename T>
-void Lines<T>::find_lines(const Part& part, Line* lines) const {
-  for (int64_t i = 0; i < part.lines; ++i) {
-    lines[i] = {0, 0};
-    for (int64_t d = of.last - 1, rest = i; d >= 0; --d) {
-      const int64_t size = d == 0 ? part.many : c.out_size[d + 2], at = rest % size;
-      rest /= size;
-      lines[i].from += at * c.stride[d] * of.step[d];
-      lines[i].to += at * c.out_step[d + 2];
-    }
+int64_t Lines<T>::place(const Part& part, int64_t line) const {
+  int64_t to = 0;
+  for (int64_t d = of.last - 1; d >= 0; --d) {
+    const int64_t size = d == 0 ? part.many : c.out_size[d + 2];
+    to += line % size * c.out_step[d + 2];
+    line /= size;
   }
+  return to;
 }
 
-// Writes sums of one group to the result, or packed.
 template <typename T>
-void Lines<T>::multiply(const Part& part, const Line* lines, const T* from, int64_t from_item,
-                        T* to, int64_t to_item, int64_t to_row, bool is_packed) const {
-  const int64_t columns = of.code.columns;
+int64_t Lines<T>::place(const Part& part, const Sums<T>& sums, int64_t line) const {
+  return sums.is_packed ? line * part.length * sums.row : place(part, line);
+}
+
+// Whole lines, with all elements of the kernel.
+template <typename T>
+typename Lines<T>::Strips Lines<T>::find_lines(const Part& part, const Reading& reading,
+                                               const Sums<T>& sums, Strip* all) const {
+  for (int64_t i = 0; i < part.lines; ++i) {
+    int64_t from = 0;
+    for (int64_t d = of.last - 1, rest = i; d >= 0; --d) {
+      const int64_t size = d == 0 ? part.many : c.out_size[d + 2];
+      from += rest % size * c.stride[d] * reading.step[d];
+      rest /= size;
+    }
+    all[i] = {from,
+              c.stride[of.last] * reading.step[of.last],
+              place(part, sums, i),
+              sums.row,
+              part.length,
+              {0, of.panels.depth},
+              false};
+  }
+  return {all, part.lines, 0};
+}
+
+// Lines without their edges, with the elements of the kernel that read no padding, and columns of
+// positions at the edges. None if there are positions without terms, or none with all of them.
+template <typename T>
+typename Lines<T>::Strips Lines<T>::find_strips(const Part& part, const Span& middle,
+                                                const Sums<T>& sums, Strip* all) const {
+  const int last = of.last;
+  const int64_t taps = c.rhs_size[last + 2], others = of.panels.taps / taps;
+  const int64_t run = taps * of.panels.channels, start = last == 0 ? part.begin : 0;
+  const int64_t from_step = c.stride[last] * c.lhs_step[last + 2];
+  const int64_t from_line = last == 0 ? 0 : c.stride[0] * c.lhs_step[2];
+  const int64_t to_line = part.lines == 1 ? 0 : place(part, sums, 1);
+  Strips strips{all};
+  for (int64_t i = 0; i < part.lines; ++i) {
+    const Span used = last == 0 ? Span{0, 1} : taps_of(c, 0, part.begin + i);
+    if (used.size() <= 0) return {all};
+    const int64_t to = i * to_line + middle.begin * sums.row;
+    all[strips.count++] = {
+        i * from_line + middle.begin * from_step, from_step, to, sums.row, middle.size(),
+        {used.begin * run, used.end * run},       false};
+    if (used.size() == others) strips.whole = to;
+  }
+  if (strips.whole < 0) return {all};
+  for (int64_t at = 0; at < part.length; ++at) {
+    if (at == middle.begin) at = middle.end;
+    if (at == part.length) break;
+    const Span used = taps_of(c, last, start + at);
+    if (used.size() <= 0) return {all};
+    for (int64_t tap = 0; tap < others; ++tap) {
+      const Span lines =
+          last == 0 ? Span{0, 1} : positions_of(c, 0, tap).within(part.begin, part.many);
+      if (lines.size() <= 0) continue;
+      const int64_t begin = tap * run;
+      all[strips.count++] = {
+          lines.begin * from_line + at * from_step,
+          from_line,
+          lines.begin * to_line + at * sums.row,
+          to_line,
+          lines.size(),
+          {begin + used.begin * of.panels.channels, begin + used.end * of.panels.channels},
+          true};
+    }
+  }
+  return strips;
+}
+
+template <typename T>
+void Lines<T>::multiply(const Part& part, const Strips& strips, const Reading& reading,
+                        const int64_t* read, const T* from, int64_t from_item,
+                        const Sums<T>& sums) const {
+  const int64_t columns = of.code.columns, depth = of.panels.depth;
   TileBlock tile{};
-  tile.rows = part.length;
-  tile.a_row = c.stride[of.last] * of.step[of.last];
   tile.a_column = 1;
   tile.b_row = columns;
-  tile.b_panel = of.panels.depth * columns;
-  tile.c_row = to_row;
+  tile.b_panel = depth * columns;
   for (int64_t column = 0; column < part.features; column += tile.columns) {
     const int64_t left = part.features - column;
     // Tiles of three vectors are as fast as those of two.
     tile.columns = left <= columns / 2 * 3 ? left : columns;
-    const RunTiles run = of.are_lines && left <= columns / 2 ? tiles_of_lines<T>() : of.code.run;
+    const bool are_lines = reading.are_lines && left <= columns / 2;
     const int64_t panel = part.group * of.panels.count + (part.feature + column) / columns;
-    for (int64_t at = 0; at < of.panels.depth; at += tile.depth) {
-      const int64_t number = at / of.unit, within = at % of.unit;
-      tile.a_part = std::min(of.piece, of.unit - within);
-      tile.depth =
-          tile.a_part * (of.piece < of.unit ? 1 : std::min(of.units_of_tile, of.units - number));
-      tile.a_places = places + number;
-      tile.b = kernel + (panel * of.panels.depth + at) * columns;
-      tile.add = at > 0;
+    for (int64_t at = 0, end; at < depth; at = end) {
+      end = at + reading.depth(at);
       for (int64_t item = 0; item < part.items; ++item) {
-        for (int64_t i = 0; i < part.lines; ++i) {
-          tile.a = from + item * from_item + lines[i].from + within;
-          tile.c =
-              to + item * to_item + (is_packed ? i * part.length * to_row : lines[i].to) + column;
-          run(tile);
+        for (const Strip* strip = strips.all; strip < strips.all + strips.count; ++strip) {
+          const int64_t begin = std::max(at, strip->depth.begin), within = begin % reading.unit;
+          tile.depth = std::min(end, strip->depth.end) - begin;
+          if (tile.depth <= 0) continue;
+          tile.rows = strip->count;
+          tile.a = from + item * from_item + strip->from + within;
+          tile.a_row = strip->from_step;
+          tile.a_part = std::min(tile.depth, reading.unit - within);
+          tile.a_places = read + begin / reading.unit;
+          tile.b = kernel + (panel * depth + begin) * columns;
+          tile.c = sums.to + item * sums.item + strip->to + column;
+          tile.c_row = strip->to_step;
+          tile.add = strip->is_edge || begin > strip->depth.begin;
+          if (are_lines && !strip->is_edge) tiles_of_lines<T>()(tile);
+          else of.code.run(tile);
         }
       }
     }
   }
 }
 
+// Writes the sums of a part of one group. `copy` and `all` are scratch memory.
+template <typename T>
+void Lines<T>::compute(const Part& part, const Sums<T>& sums, T* copy, Strip* all) const {
+  const T* from = x + part.item * c.lhs_step[0] + part.group * of.panels.channels * c.lhs_step[1];
+  if (of.is_in_place) {
+    const T* origin = from + part.begin * c.stride[0] * c.lhs_step[2];
+    for (int d = 0; d < c.space; ++d) origin -= c.low[d] * c.lhs_step[d + 2];
+    const Span middle =
+        whole_positions(c, of.last).within(of.last == 0 ? part.begin : 0, part.length);
+    const Strips strips = of.has_padding ? find_strips(part, middle, sums, all)
+                                         : find_lines(part, of.in_place, sums, all);
+    if (strips.whole >= 0) {
+      for (int64_t i = 0; i < part.items * part.lines && middle.size() < part.length; ++i) {
+        T* to = sums.to + i / part.lines * sums.item + place(part, sums, i % part.lines);
+        for (int64_t at = 0; at < part.length; ++at) {
+          if (at == middle.begin) at = middle.end;
+          if (at < part.length) std::fill_n(to + at * sums.row, part.features, T(0));
+        }
+      }
+      multiply(part, strips, of.in_place, places, origin, c.lhs_step[0], sums);
+      // A kernel that is not finite gives nan where it is multiplied by padding.
+      if (!of.has_padding || are_finite(sums.to + strips.whole, part.features)) return;
+    }
+  }
+  for (int64_t i = 0; i < part.items; ++i) {
+    copy_places(c, from + i * c.lhs_step[0], part.begin, part.many, copy + i * of.image);
+  }
+  multiply(part, find_lines(part, of.copied, sums, all), of.copied, copied_places, copy, of.image,
+           sums);
+}
+
 // Writes the sums of an item to a result in which features are not last.
 template <typename T>
-void Lines<T>::write(const Part& part, const Line* lines, const T* sums, T* to,
-                     int64_t to_row) const {
+void Lines<T>::write(const Part& part, const T* sums, T* to, int64_t to_row) const {
   if (of.is_dense) {
     transpose<T>()(sums, to, part.lines * part.length, part.features, part.features, to_row);
     return;
   }
   const int64_t every = c.out_step[of.last + 2];
   for (int64_t i = 0; i < part.lines; ++i, sums += part.length * part.features) {
+    T* line = to + place(part, i);
     if (every == 1) {
-      transpose<T>()(sums, to + lines[i].to, part.length, part.features, part.features, to_row);
+      transpose<T>()(sums, line, part.length, part.features, part.features, to_row);
       continue;
     }
     for (int64_t f = 0; f < part.features; ++f) {
-      T* row = to + lines[i].to + f * to_row;
+      T* row = line + f * to_row;
       for (int64_t j = 0; j < part.length; ++j) row[j * every] = sums[j * part.features + f];
     }
   }
@@ -320,21 +354,21 @@ int32_t Lines<T>::finish(const Part& part, T* to, int64_t to_item, int64_t to_ro
 template <typename T>
 int32_t Lines<T>::run(int64_t first, int64_t end) const {
   const int64_t positions = of.block * of.each;
-  const auto copied = static_cast<size_t>(of.is_in_place ? 0 : of.items * of.image);
+  const bool is_copied = !of.is_in_place || of.has_padding;
+  const auto copied = static_cast<size_t>(is_copied ? of.items * of.image : 0);
   const auto sums_size = static_cast<size_t>(of.is_last ? 0 : of.sums());
   const int64_t held_row = of.is_last ? c.rhs_size[0] : positions;
   const auto held_size = static_cast<size_t>(
       out != nullptr ? 0 : of.items * held_row * (of.is_last ? positions : of.features));
+  const auto most_strips = static_cast<size_t>(of.strips());
   Scratch scratch(Scratch::size_of<T>(copied) + Scratch::size_of<T>(sums_size) +
-                  Scratch::size_of<T>(held_size) +
-                  Scratch::size_of<Line>(static_cast<size_t>(positions)));
+                  Scratch::size_of<T>(held_size) + Scratch::size_of<Strip>(most_strips));
   if (!scratch) return 1;
   T *copy = scratch.take<T>(copied), *sums = scratch.take<T>(sums_size);
   T* held = scratch.take<T>(held_size);
-  Line* lines = scratch.take<Line>(static_cast<size_t>(positions));
+  Strip* strips = scratch.take<Strip>(most_strips);
   for (int64_t number = first; number < end; ++number) {
     Part whole = part(number);
-    find_lines(whole, lines);
     const int64_t begin = whole.group * of.panels.features + whole.feature;
     const int64_t many = whole.many * of.each;
     // Where the result of the part begins, and its steps.
@@ -348,27 +382,15 @@ int32_t Lines<T>::run(int64_t first, int64_t end) const {
     for (int64_t group = 0; group < of.together; ++group) {
       Part one = whole;
       one.group += group;
-      const T* from =
-          x + whole.item * c.lhs_step[0] + one.group * of.panels.channels * c.lhs_step[1];
-      int64_t from_item = c.lhs_step[0];
-      if (of.is_in_place) {
-        from += whole.begin * c.stride[0] * c.lhs_step[2];
-      } else {
-        from_item = of.image;
-        for (int64_t i = 0; i < whole.items; ++i) {
-          copy_places(c, from + i * c.lhs_step[0], whole.begin, whole.many, copy + i * from_item);
-        }
-        from = copy;
-      }
       if (of.is_last) {
-        multiply(one, lines, from, from_item, to + group * of.panels.features, to_item, to_row,
-                 out == nullptr);
+        T* own = to + group * of.panels.features;
+        compute(one, {own, to_item, to_row, out == nullptr}, copy, strips);
         continue;
       }
       const int64_t sums_item = many * whole.features;
-      multiply(one, lines, from, from_item, sums, sums_item, whole.features, true);
+      compute(one, {sums, sums_item, whole.features, true}, copy, strips);
       for (int64_t i = 0; i < whole.items; ++i) {
-        write(one, lines, sums + i * sums_item, to + i * to_item, to_row);
+        write(one, sums + i * sums_item, to + i * to_item, to_row);
       }
     }
     if (after == nullptr) continue;
@@ -403,17 +425,13 @@ int32_t convolve_lines(Call* call, const Convolution& c, const T* x, const T* w,
   const Division<T> of(c, after);
   const auto size = static_cast<size_t>(is_packed ? 0 : of.panels.size());
   Scratch scratch(Scratch::size_of<T>(size) +
-                  Scratch::size_of<int64_t>(static_cast<size_t>(of.units)));
+                  2 * Scratch::size_of<int64_t>(static_cast<size_t>(of.panels.taps)));
   if (!scratch) return 1;
   T* packed = scratch.take<T>(size);
-  int64_t* places = scratch.take<int64_t>(static_cast<size_t>(of.units));
-  for (int64_t i = 0; i < of.units; ++i) {
-    places[i] = 0;
-    for (int64_t d = of.last, rest = i * (of.panels.taps / of.units); d >= 0; --d) {
-      places[i] += rest % c.rhs_size[d + 2] * c.rhs_dilation[d] * of.step[d];
-      rest /= c.rhs_size[d + 2];
-    }
-  }
+  int64_t* places = scratch.take<int64_t>(static_cast<size_t>(of.panels.taps));
+  int64_t* copied_places = scratch.take<int64_t>(static_cast<size_t>(of.panels.taps));
+  of.in_place.find_places(c, places);
+  of.copied.find_places(c, copied_places);
   const int32_t status = is_packed ? 0 : pack_kernel(call, c, w, packed);
   if (status != 0) return status;
   const T* kernel = is_packed ? w : packed;
@@ -421,7 +439,8 @@ int32_t convolve_lines(Call* call, const Convolution& c, const T* x, const T* w,
   return over_blocks(
       call, of.count(), divided(kTaskWork, work), [&](Call* own, int64_t first, int64_t last) {
         const Epilogue mine = after == nullptr ? Epilogue{} : after->on(own);
-        const Lines<T> lines{c, of, x, kernel, places, out, after == nullptr ? nullptr : &mine};
+        const Lines<T> lines{
+            c, of, x, kernel, places, copied_places, out, after == nullptr ? nullptr : &mine};
         return lines.run(first, last);
       });
 }

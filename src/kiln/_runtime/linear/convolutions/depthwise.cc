@@ -16,6 +16,15 @@ namespace {
 // Blocks have at least this many multiplications.
 constexpr int64_t kBlockWork = int64_t{1} << 17;
 
+template <typename T>
+bool is_finite(T x) {
+  return x * T(0) == T(0);
+}
+template <typename T>
+bool is_finite(std::complex<T> x) {
+  return is_finite(x.real()) && is_finite(x.imag());
+}
+
 }  // namespace
 
 bool is_depthwise(const Convolution& c) {
@@ -33,12 +42,19 @@ int32_t convolve_depthwise(Call* call, const Convolution& c, const T* x, const T
     kernel.add({c.rhs_size[d + 2], d + 2, c.rhs_dilation[d], c.rhs_step[d + 2]});
   }
   const int64_t taps = kernel.size(), count = positions.size();
-  Scratch scratch(Scratch::size_of<T>(static_cast<size_t>(taps * features)));
+  Scratch scratch(Scratch::size_of<T>(static_cast<size_t>((taps + 1) * features)));
   if (!scratch) return 1;
-  T* packed = scratch.take<T>(static_cast<size_t>(taps * features));
+  T* packed = scratch.take<T>(static_cast<size_t>((taps + 1) * features));
+  T* const padding = packed + taps * features;
+  std::fill_n(padding, features, T(0));
+  // What is not finite gives nan where it is multiplied by padding.
+  bool are_finite = true;
   for (int64_t k = 0; k < taps; ++k) {
     const T* from = w + kernel.offset(k);
-    for (int64_t f = 0; f < features; ++f) packed[k * features + f] = from[f * c.rhs_step[0]];
+    for (int64_t f = 0; f < features; ++f) {
+      const T factor = packed[k * features + f] = from[f * c.rhs_step[0]];
+      are_finite = are_finite && is_finite(factor);
+    }
   }
   const MultiplyAddLoop multiply_add = product_loops<kElementOf<T>>().multiply_add;
   const Blocks blocks = Blocks::of(count, kBlockWork / (taps * features) + 1, 1);
@@ -63,7 +79,9 @@ int32_t convolve_depthwise(Call* call, const Convolution& c, const T* x, const T
           inside = inside && at >= 0 && at < c.lhs_size[d + 2];
           from += at * c.lhs_step[d + 2];
         }
-        if (inside) multiply_add(to, from, packed + k * features, features);
+        if (inside || !are_finite) {
+          multiply_add(to, inside ? from : padding, packed + k * features, features);
+        }
         for (int d = c.space - 1; d >= 0 && ++taken[d] == c.rhs_size[d + 2]; --d) taken[d] = 0;
       }
     }

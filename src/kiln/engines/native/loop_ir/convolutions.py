@@ -84,6 +84,12 @@ class Window(NamedTuple):
         return (self.feature_groups, self.batch_groups, self.has_holes) == (1, 1, False)
 
     @property
+    def shares_elements(self) -> bool:
+        """Whether a line of the kernel has 3 or 5 elements, of which neighbors read most."""
+        stride, _, _, dilation = self.rest[-4:]
+        return self.kernel[self.kernel_spec[-1]] in (3, 5) and stride == dilation == 1
+
+    @property
     def has_lines(self) -> bool:
         """Whether it is computed line by line, from a kernel in panels of features."""
         positions = [self.result[axis] for axis in self.result_spec[2:]]

@@ -32,7 +32,9 @@ Combine = Callable[[Scalar, Scalar], Scalar]
 
 SHARED_UPDATES = 1 << 15
 """From this many updates on, they are divided among threads, each with a copy of the operand."""
-COPIES = 16
+MOST_COPIES = 16
+PER_ELEMENT = 4
+"""With fewer updates for each element of a copy, making and combining copies takes too long."""
 
 
 class _Windows:
@@ -151,8 +153,9 @@ def _scatter(combine: Combine, op: str | None) -> Lowering:
         numbered = [i for i in range(len(axes)) if i not in window.placed]
         inner = [axes[i] for i in window.placed]
         name = _OF_BOOLS.get(op, op) if op and made.dtype == np.bool_ else op
-        if name is not None and _is_worth_sharing(made, updates, numbered):
-            _shared(b, name, made, operand, updates, numbered[0], inner, write)
+        copies = 1 if name is None else _copies(made, updates, numbered)
+        if name is not None and copies > 1:
+            _shared(b, name, copies, made, operand, updates, numbered[0], inner, write)
             return made
         whole_copy(b, made, operand)
         # Clipped windows may coincide although their indices differ, and large ones overlap.
@@ -165,21 +168,25 @@ def _scatter(combine: Combine, op: str | None) -> Lowering:
     return lower
 
 
-def _is_worth_sharing(made: Layout, updates: Layout, numbered: Sequence[int]) -> bool:
-    """Tell whether threads should combine updates in private copies."""
-    return (
-        len(numbered) == 1
-        and not is_named(made.size, updates.size)
-        and updates.size >= SHARED_UPDATES
-        and made.size * COPIES * 4 <= updates.size
-        and made.dtype.kind != "c"
-        and not is_narrow(made.buffer.dtype)
-    )
+def _copies(made: Layout, updates: Layout, numbered: Sequence[int]) -> int:
+    """Return in how many private copies threads should combine updates; 1 if in none."""
+    if (
+        len(numbered) != 1
+        or is_named(made.size, updates.size)
+        or updates.size < SHARED_UPDATES
+        or made.dtype.kind == "c"
+        or is_narrow(made.buffer.dtype)
+    ):
+        return 1
+    # The number depends on sizes only, so that results do not depend on the number of threads.
+    most = min(MOST_COPIES, int(updates.size) // (int(made.size) * PER_ELEMENT))
+    return 1 << max(0, most.bit_length() - 1)
 
 
 def _shared(
     b: Builder,
     op: str,
+    many: int,
     made: Layout,
     operand: Layout,
     updates: Layout,
@@ -188,17 +195,17 @@ def _shared(
     write: Callable[[Layout, Sequence[Axis | Index], Sequence[Axis]], Any],
 ) -> None:
     """Combine parts of the updates in private copies, then the copies in order."""
-    copies = b.space((COPIES, *made.shape), made.dtype)
+    copies = b.space((many, *made.shape), made.dtype)
     b.fill(copies, identity(op, made.buffer.dtype))
     count = updates.shape[along]
-    part = count // COPIES
-    number, within = b.fresh_axis("part", COPIES), b.fresh_axis("n", part)
+    part = count // many
+    number, within = b.fresh_axis("part", many), b.fresh_axis("n", part)
     at: list[Axis | Index] = [*b.axes(updates.shape)]
     at[along] = Index(0, ((number, part), (within, 1)))
     b.nest([number, within, *inner], write(copies, at, [number]), ordered=True)
-    if count % COPIES:
-        rest = b.fresh_axis("n", count % COPIES)
-        at[along] = axis_index(rest) + part * COPIES
+    if count % many:
+        rest = b.fresh_axis("n", count % many)
+        at[along] = axis_index(rest) + part * many
         first = copies.with_axes(list(zip(made.shape, copies.strides[1:], strict=True)))
         b.nest([rest, *inner], write(first, at, ()), ordered=True)
     total = b.space(made.shape, made.dtype)

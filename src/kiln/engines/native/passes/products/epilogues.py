@@ -37,7 +37,7 @@ FEWEST_ROWS = 8
 """Of an item: the epilogue is called once for each."""
 FEWEST_COLUMNS = 16
 FEWEST_TERMS = 8
-FEWEST_BYTES = 1 << 20
+FEWEST_BYTES = 1 << 16
 """A smaller product stays in the L2 cache anyway, from which it is read as fast."""
 MOST_ROW_BYTES = 1 << 13
 """Blocks need enough rows to pay off; if the epilogue needs whole rows, these must be short."""
