@@ -8,6 +8,9 @@ import sys
 import pytest
 
 from tests.contract.marks import contract
+from tests.emulated.marks import forks_beside_threads
+
+pytestmark = forks_beside_threads
 
 HEAD = """
 import os, sys, threading, time, warnings, signal

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from pathlib import Path
 
 from tests.emulated import debian
 from tests.emulated.cross_wheel import (
@@ -18,6 +19,7 @@ from tests.emulated.cross_wheel import (
     install_packages,
     unpack_python,
 )
+from tests.emulated.interpreter import LOADERS
 from tests.structure.source_tree import REPOSITORY
 
 PYTHON, TREE = FOLDER / "venv" / "bin" / "python", FOLDER / "tree"
@@ -56,12 +58,15 @@ def _write_commands(emulator: str) -> None:
     """Write a virtual environment whose Python starts itself under the emulator; a C compiler.
 
     Its own name is its first argument, so that programs that it starts with `sys.executable` are
-    emulated too.
+    emulated too. The loader is told where its libraries are: with the emulator's option for a
+    folder of them, `/` would be this folder for who opens it, and the host's root for all others.
     """
     PYTHON.parent.mkdir(parents=True, exist_ok=True)
-    run = f"{emulator} -cpu {_PROCESSOR} -L {ROOT}"
+    libraries = [f"{ROOT}/{folder}/aarch64-linux-gnu" for folder in ("lib", "usr/lib")]
+    loader = next(p for each in libraries if (p := Path(each, LOADERS["aarch64"])).exists())
+    run = f"{emulator} -cpu {_PROCESSOR} {loader} --library-path {':'.join(libraries)}"
     for path, command in {
-        PYTHON: f'{run} -0 "$0" {ROOT}/usr/bin/python{VERSION}',
+        PYTHON: f'{run} --argv0 "$0" {ROOT}/usr/bin/python{VERSION}',
         PROGRAM: run,
         COMPILER: f"{sys.executable} -m ziglang cc -target {TRIPLE}",
     }.items():

@@ -31,6 +31,10 @@ def test_a_program_starts_under_its_own_name_and_those_of_links(tmp_path: Path) 
     write_program(program, LIBRARIES)
     write_program(program, LIBRARIES)
     for path in (program, link):
-        command = [path, "-c", "echo $0; head -z -n 1 /proc/$$/cmdline"]
-        ran = subprocess.run(command, check=True, capture_output=True, text=True)
-        assert ran.stdout == f"{path}\n{LOADER}\0"
+        command = [path, "-c", "echo $0; read end"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as started:
+            assert started.stdout
+            assert started.stdout.readline() == f"{path}\n"
+            words = Path(f"/proc/{started.pid}/cmdline").read_text().split("\0")
+        assert words[0] == str(LOADER)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
+import sys
+import types
 from typing import Any
 
 import pytest
@@ -92,6 +95,38 @@ def test_functions_of_arrays_suggest_too() -> None:
         asked, _, remedy = str(caught.value).splitlines()
         assert f"(..., {given}=...) at {__file__}:" in asked
         assert remedy == f"did you mean {meant}?"
+
+
+def _plain_functions() -> list[types.FunctionType]:
+    """Return the functions that neither the extension nor a decorator calls."""
+    members = [getattr(each, name) for each in (jnp, kiln.random, kiln.nn) for name in dir(each)]
+    return [
+        each
+        for each in members
+        if isinstance(each, types.FunctionType) and not hasattr(each, "__wrapped__")
+    ]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="this Python suggests no keywords")
+def test_python_suggests_for_plain_functions() -> None:
+    right, tried = 0, 0
+    for fun in _plain_functions():
+        parameters = inspect.signature(fun).parameters.values()
+        if any(each.kind is each.VAR_KEYWORD for each in parameters):
+            continue
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        known = [each.name for each in parameters if each.kind in by_name]
+        for meant in known:
+            given = f"{meant}s"
+            if given in known or difflib.get_close_matches(given, known, 1) != [meant]:
+                continue
+            with pytest.raises(TypeError, match=f"'{given}'. Did you mean '") as caught:
+                fun(**{given: None})
+            tried += 1
+            right += f"Did you mean '{meant}'" in str(caught.value)
+    # Python counts letters in another way: `axiss` is as near to `axisa` as to `axis`.
+    assert tried > 700
+    assert tried - right < 10
 
 
 def test_errors_of_known_keywords_stay() -> None:

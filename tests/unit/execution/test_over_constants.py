@@ -80,9 +80,10 @@ def test_row_major_matrices_and_few_rows() -> None:
 @pytest.mark.parametrize("shape", [(45, 0), (0, 45), (40, 3)])
 def test_matrices_without_panels(shape: tuple[int, int]) -> None:
     w, x = array(*shape), array(5, shape[1])
-    f = product(w)
+    f, expected = product(w), np.tanh(np.asarray(x) @ np.asarray(w).T)
     for _ in range(3):
-        np.testing.assert_allclose(f(x), np.tanh(np.asarray(x) @ np.asarray(w).T), rtol=1e-5)
+        # Where terms cancel, fused additions leave more than NumPy's.
+        np.testing.assert_allclose(f(x), expected, rtol=1e-5, atol=1e-6)
     assert kept(f) == 0
 
 

@@ -13,11 +13,11 @@ namespace {
 // The least piece that is sorted apart.
 constexpr int64_t kLeastPiece = 1 << 15;
 
-// Partitions keys from one buffer to the other, all threads together; returns how many are less than
-// the pivot, or -1 if it fails.
+// Partitions keys from one buffer to the other, all threads together; counts those that are less
+// than the pivot.
 template <typename Key>
-int64_t partition_together(Call* call, const VectorSort<Key>& code, const Key* from, Key* to,
-                           int64_t n) {
+[[nodiscard]] int32_t partition_together(Call* call, const VectorSort<Key>& code, const Key* from,
+                                         Key* to, int64_t n, int64_t* below) {
   const Key pivot = code.median(from, n);
   const Blocks blocks = passes_over(n);
   int64_t less[2 * kTasks];
@@ -29,9 +29,10 @@ int64_t partition_together(Call* call, const VectorSort<Key>& code, const Key* f
       return kDone;
     });
   };
-  int32_t status = each([&](int64_t i, const Key* part, int64_t size) {
+  const int32_t status = each([&](int64_t i, const Key* part, int64_t size) {
     less[i] = code.count_less(part, size, pivot);
   });
+  if (status != kDone) return status;
   Key *low[2 * kTasks], *high[2 * kTasks], *next = to, *end = to + n;
   for (int64_t i = 0; i < blocks.count; ++i) {
     low[i] = next;
@@ -39,18 +40,17 @@ int64_t partition_together(Call* call, const VectorSort<Key>& code, const Key* f
     next += less[i];
     end -= blocks.end(i) - blocks.begin(i) - less[i];
   }
-  if (status == kDone) {
-    status = each([&](int64_t i, const Key* part, int64_t size) {
-      code.divide(part, size, pivot, low[i], high[i]);
-    });
-  }
-  return status == kDone ? next - to : -1;
+  *below = next - to;
+  return each([&](int64_t i, const Key* part, int64_t size) {
+    code.divide(part, size, pivot, low[i], high[i]);
+  });
 }
 
 // Sorts keys without payload, with vectors, in place. Large inputs are partitioned until there is
 // work for all threads.
 template <typename Key>
-int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b, int64_t n) {
+[[nodiscard]] int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b,
+                                      int64_t n) {
   struct Piece {
     int64_t begin, size;
     bool is_moved, is_final;
@@ -65,8 +65,8 @@ int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b,
   while (threads_of(call) > 1 && count <= kTasks && std::any_of(pieces, pieces + count, is_large)) {
     int64_t less[2 * kTasks] = {};
     if (count == 1) {
-      less[0] = partition_together(call, code, a, b, n);
-      if (less[0] < 0) return kOutOfMemory;
+      const int32_t status = partition_together(call, code, a, b, n, &less[0]);
+      if (status != kDone) return status;
     } else {
       const int32_t status = over_blocks(call, count, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {

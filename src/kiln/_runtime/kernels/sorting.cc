@@ -115,8 +115,11 @@ bool sort_alone(Call* call, const VectorSort<Key>& code, Key flip, const char* i
       return are_keys ? int32_t{kDone} : int32_t{kUnsupported};
     });
   };
-  if (copied(reinterpret_cast<const Key*>(in)) != kDone) return false;
-  *status = sort_by_vectors(call, code, to, reinterpret_cast<Key*>(scratch), n);
+  *status = copied(reinterpret_cast<const Key*>(in));
+  if (*status == kUnsupported) return false;
+  if (*status == kDone) {
+    *status = sort_by_vectors(call, code, to, reinterpret_cast<Key*>(scratch), n);
+  }
   if (*status == kDone && flip != 0) *status = copied(to);
   return true;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 from typing import Any
 
 import numpy as np
@@ -204,3 +205,30 @@ def test_any_numbers(values: list[float], more: list[int]) -> None:
     other = np.array(more[: len(values)], np.int16)
     same_sort(x)
     same_sort(other, x, num_keys=2)
+
+
+class Struck(Exception):
+    pass
+
+
+def test_signals_end_sorts() -> None:
+    """They arrive in each of the passes: while keys are copied, divided and sorted."""
+
+    def strike(*_: Any) -> None:
+        raise Struck
+
+    @functools.partial(kiln.jit, threads=2)
+    def sorts(x: Any, count: Any) -> Any:
+        return kiln.lax.fori_loop(0, count, lambda _, c: kiln.numpy.sort(c)[::-1], x)
+
+    x = np.random.default_rng(7).random(1 << 19).astype(np.float32)
+    sorts(x, 1)
+    before = signal.signal(signal.SIGVTALRM, strike)
+    try:
+        for _ in range(12):
+            # Of the time that the process computes.
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.02)
+            with pytest.raises(Struck):
+                sorts(x, 1 << 30)
+    finally:
+        signal.signal(signal.SIGVTALRM, before)

@@ -17,6 +17,7 @@ import pytest
 import kiln
 from kiln import _runtime
 from kiln.base.options.config import config
+from tests.emulated.marks import forks_beside_threads
 from tests.unit._runtime.native import native_code
 
 COUNT, GRAIN = 10_007, 100
@@ -208,11 +209,13 @@ def _fork_children(count: int) -> None:
     assert bits(run, 3.0) == expected
 
 
+@forks_beside_threads
 @pytest.mark.filterwarnings("ignore")
 def test_forked_children_make_threads_of_their_own() -> None:
     _fork_children(20)
 
 
+@forks_beside_threads
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.full)])
 def test_forks_while_threads_compute(count: int) -> None:
