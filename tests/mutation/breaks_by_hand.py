@@ -575,7 +575,7 @@ BY_HAND = [
     ),
     Break(
         "epilogues-of-some-groups",
-        "_runtime/linear/convolutions/by_lines.cc",
+        "_runtime/linear/convolutions/division.h",
         "after->columns <= code.columns",
         "false",
         (
@@ -585,9 +585,9 @@ BY_HAND = [
     ),
     Break(
         "pieces-of-a-unit",
-        "_runtime/linear/convolutions/by_lines.cc",
-        "std::min(of.piece, of.unit - within)",
-        "of.piece",
+        "_runtime/linear/convolutions/division.h",
+        "std::min(piece, unit - at % unit)",
+        "piece",
         (f"{_UNIT}/_runtime/linear/test_convolutions.py::test_blocks",),
     ),
     Break(

@@ -1,7 +1,7 @@
 """Calls of elementary functions on numbers, several of them as one call on a vector.
 
 A scan whose carry is many numbers calls the same functions for each of them: a call on a vector
-takes as long as one on a number.
+takes as long as one on a number. Vectors are gathered in memory.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kiln.engines.native.llvm.instructions import type_text
+from kiln.engines.native.llvm.iteration import PROMOTED
 from kiln.engines.native.llvm.values import Frame
+from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.checks import CHECKED, WITHIN
 from kiln.engines.native.loop_ir.scalars import BASIC, NUMPY_TYPES, Value
 
@@ -50,18 +52,24 @@ def compute(frame: Frame, group: Sequence[Value]) -> None:
             frame.compute(some[0])
             continue
         width = min(most, 1 << (len(some) - 1).bit_length())
+        # The other lanes have a number that takes no longer than those asked for.
+        lanes = [*some, *[first] * (width - len(some))]
         operands = []
         for i, y in enumerate(first.operands):
-            kind = type_text(y.dtype, 1)
-            numbers = [frame.operand(x.operands[i], 1) for x in some]
-            # The other lanes have a number that takes no longer than those asked for.
-            numbers += numbers[:1] * (width - len(some))
-            name = "poison"
-            for lane, number in enumerate(numbers):
-                name = w.emit(
-                    f"insertelement <{width} x {kind}> {name}, {kind} {number}, i32 {lane}"
-                )
-            operands.append(name)
-        made, kind = frame.call(first, operands, width), type_text(first.dtype, width)
+            kind, whole = type_text(y.dtype, 1), type_text(y.dtype, width)
+            place = w.stack(f"[{width} x {kind}]", PROMOTED)
+            for lane, x in enumerate(lanes):
+                number, at = frame.operand(x.operands[i], 1), _at(w, place, kind, lane)
+                w.do(f"store {kind} {number}, ptr {at}, align {NUMPY_TYPES[y.dtype].itemsize}")
+            operands.append(w.emit(f"load {whole}, ptr {place}, align 64"))
+        kind, whole = type_text(first.dtype, 1), type_text(first.dtype, width)
+        place = w.stack(f"[{width} x {kind}]", PROMOTED)
+        w.do(f"store {whole} {frame.call(first, operands, width)}, ptr {place}, align 64")
+        bytes_ = NUMPY_TYPES[first.dtype].itemsize
         for lane, x in enumerate(some):
-            frame.names[x] = w.emit(f"extractelement {kind} {made}, i32 {lane}")
+            at = _at(w, place, kind, lane)
+            frame.names[x] = w.emit(f"load {kind}, ptr {at}, align {bytes_}")
+
+
+def _at(w: Writer, place: str, kind: str, lane: int) -> str:
+    return w.emit(f"getelementptr {kind}, ptr {place}, i64 {lane}") if lane else place

@@ -52,7 +52,7 @@ class Writer:
     Intrinsics need no declaration: LLVM's parser declares `llvm.*` itself.
     """
 
-    __slots__ = ("_names", "_sizes", "block", "head", "lines", "sizes", "target")
+    __slots__ = ("_names", "_sizes", "_stack", "block", "head", "lines", "sizes", "target")
 
     def __init__(self, target: Target, sizes: Sizes | None = None) -> None:
         self.target = target
@@ -65,6 +65,7 @@ class Writer:
         """The label of the block being written; what a `phi` after it names."""
         self._names = 0
         self._sizes: dict[Size | Grain, str] = {}
+        self._stack: dict[str, str] = {}
 
     def name(self, hint: str = "v") -> str:
         """Return a fresh name, including the %."""
@@ -156,10 +157,18 @@ class Writer:
         self.head.append(f"  {place} = getelementptr i64, ptr %sizes, i64 {number}")
         return place
 
+    def stack(self, kind: str, hint: str) -> str:
+        """Return the register with the address of memory of a type, the same in each call."""
+        return self._stack.setdefault(kind, f"%{hint}_{len(self._stack)}")
+
+    def _start(self) -> list[str]:
+        memory = [f"  {name} = alloca {kind}, align 64" for kind, name in self._stack.items()]
+        return [*memory, *self.head]
+
     def body(self) -> str:
         """Return all instructions."""
-        return "\n".join([*self.head, *self.lines])
+        return "\n".join([*self._start(), *self.lines])
 
     def text(self, header: str) -> str:
         """Return the function: `header` is what precedes its body, from `define` on."""
-        return "\n".join([f"{header} {{", "entry:", *self.head, *self.lines, "}", ""])
+        return "\n".join([f"{header} {{", "entry:", *self._start(), *self.lines, "}", ""])
