@@ -686,8 +686,8 @@ BY_HAND = [
     Break(
         "lanes-of-a-call-on-numbers",
         "engines/native/llvm/vector_calls.py",
-        "numbers += numbers[:1] * (width - len(some))",
-        "numbers = numbers[1:] + numbers[:1] * (width - len(some) + 1)",
+        "lanes = [*some, *[first] * (width - len(some))]",
+        "lanes = [*some[1:], *[first] * (width - len(some) + 1)]",
         (f"{_UNIT}/engines/native/llvm/test_vector_calls.py::test_the_bits_are_those_of_arrays",),
     ),
 ]
