@@ -11,20 +11,17 @@ import argparse
 import dataclasses
 import json
 import os
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 
 import numpy
 
 from benchmarks.harness import load
+from benchmarks.scale.meeting import answers
 from benchmarks.scale.step import AXES, SMALL, batch, parameters, placed, step
 
 COUNTS = (1, 2, 4, 8)
 LIBRARIES = ("kiln", "jax")
-LONGEST_S = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,38 +78,13 @@ def together(library: str, count: int, folder: str = "") -> Times:
 
     Raises: AssertionError unless all have the same losses; RuntimeError if one fails.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    processes: list[subprocess.Popen[str]] = []
-    for rank in range(count):
-        environment = {**os.environ, "KILN_CACHE_DIR": folder, "KILN_COORDINATOR_TOKEN": "secret"}
-        environment.update(JAX_PLATFORMS="cpu", JAX_CPU_COLLECTIVES_IMPLEMENTATION="gloo")
-        environment.update(KILN_NUM_CPU_DEVICES="1", KILN_CHECK="")
-        if count > 1:
-            environment.update(
-                JAX_COORDINATOR_ADDRESS=f"127.0.0.1:{port}",
-                JAX_NUM_PROCESSES=str(count),
-                JAX_PROCESS_ID=str(rank),
-            )
-        words = [library, "--created", str(time.time())]
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.scale.first_step", "--process", *words],
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    try:
-        ends = [process.communicate(timeout=LONGEST_S) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for process, (_, err) in zip(processes, ends, strict=True):
-        if process.returncode:
-            raise RuntimeError(f"{library} with {count} processes: {err[-2000:]}")
-    found = [Times(**json.loads(out.splitlines()[-1])) for out, _ in ends]
+    variables = {
+        "KILN_CACHE_DIR": folder,
+        "JAX_PLATFORMS": "cpu",
+        "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
+    }
+    told = answers("benchmarks.scale.first_step", ["--process", library], count, variables)
+    found = [Times(**each) for each in told]
     assert len({tuple(each.losses) for each in found}) == 1, found
     return Times(
         *(max(getattr(each, f.name) for each in found) for f in dataclasses.fields(Times)[:-1]),

@@ -11,9 +11,6 @@ import argparse
 import dataclasses
 import json
 import os
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import kiln
+from benchmarks.scale.meeting import answers
 from kiln.experimental import multihost_utils
 from kiln.sharding import Mesh, NamedSharding
 from kiln.sharding import PartitionSpec as P
@@ -28,7 +26,6 @@ from kiln.sharding import PartitionSpec as P
 COUNTS = (1, 2, 4, 8, 16)
 LEAVES = 10_000
 ROUNDS = 10
-LONGEST_S = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,38 +89,10 @@ def together(count: int) -> Costs:
 
     Raises: RuntimeError if one fails.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        processes: list[subprocess.Popen[str]] = []
-        for rank in range(count):
-            environment = {**os.environ, "KILN_COORDINATOR_TOKEN": "secret", "KILN_CHECK": ""}
-            environment.update(KILN_NUM_CPU_DEVICES="1", KILN_CACHE_DIR=f"{folder}/cache")
-            if count > 1:
-                environment.update(
-                    JAX_COORDINATOR_ADDRESS=f"127.0.0.1:{port}",
-                    JAX_NUM_PROCESSES=str(count),
-                    JAX_PROCESS_ID=str(rank),
-                )
-            words = ["--created", str(time.time())]
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "benchmarks.scale.many_processes", *words],
-                    env=environment,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-        try:
-            ends = [process.communicate(timeout=LONGEST_S) for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-    for process, (_, err) in zip(processes, ends, strict=True):
-        if process.returncode:
-            raise RuntimeError(f"{count} processes: {err[-2000:]}")
-    found = [Costs(**json.loads(out.splitlines()[-1])) for out, _ in ends]
+        variables = {"KILN_CACHE_DIR": f"{folder}/cache"}
+        told = answers("benchmarks.scale.many_processes", [], count, variables)
+    found = [Costs(**each) for each in told]
     names = [field.name for field in dataclasses.fields(Costs)]
     return Costs(*(max(getattr(each, name) for each in found) for name in names))
 

@@ -7,7 +7,6 @@ new cluster continues from there.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
@@ -21,7 +20,9 @@ from distributed import Client, LocalCluster, WorkerPlugin
 
 import kiln
 from tests.clusters.running import LONGEST_S, saved_steps, until_saved
-from tests.clusters.training import KINDS, STEPS, train
+from tests.clusters.training import asked, train
+
+CHANCE = random.Random(7)
 
 
 class Processes(WorkerPlugin):
@@ -58,7 +59,7 @@ def trained(kind: str, folder: Path, count: int, steps: int, victim: int | None)
             assert all(each == found[0] for each in found)
             return
         until_saved(folder, last + 1)
-        time.sleep(chance.uniform(0.0, 0.5))
+        time.sleep(CHANCE.uniform(0.0, 0.5))
         os.kill(pids[sorted(workers)[victim]], signal.SIGKILL)
         for rank, worker in enumerate(sorted(workers)):
             if rank != victim:
@@ -66,17 +67,8 @@ def trained(kind: str, folder: Path, count: int, steps: int, victim: int | None)
                 print(f"worker {rank}: {str(error).splitlines()[1]}", flush=True)
 
 
-chance = random.Random(7)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=KINDS)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("count", type=int)
-    parser.add_argument("--lose", type=lambda text: [int(each) for each in text.split(",")])
-    parser.add_argument("--steps", type=int, default=STEPS)
-    given = parser.parse_args(argv)
+    given = asked(argv)
     for victim in [*(given.lose or ()), None]:
         trained(given.kind, given.folder, given.count, given.steps, victim)
 

@@ -7,7 +7,6 @@ other actors continue from there.
 
 from __future__ import annotations
 
-import argparse
 import random
 import socket
 import time
@@ -21,7 +20,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 import kiln
 from tests.clusters.running import saved_steps, until_saved
-from tests.clusters.training import KINDS, STEPS, train
+from tests.clusters.training import asked, train
 
 MEMORY = 80 * 2**20
 LONGEST_S = 200.0
@@ -65,13 +64,7 @@ def started(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=KINDS)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("count", type=int)
-    parser.add_argument("--lose", type=lambda text: [int(each) for each in text.split(",")])
-    parser.add_argument("--steps", type=int, default=STEPS)
-    given = parser.parse_args(argv)
+    given = asked(argv)
     ray.init(
         address="local",
         num_cpus=given.count,

@@ -119,6 +119,17 @@ def train(
     return losses
 
 
+def asked(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments of a program that starts `count` processes, and kills some of them."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--lose", type=lambda text: [int(each) for each in text.split(",")])
+    parser.add_argument("--steps", type=int, default=STEPS)
+    return parser.parse_args(argv)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=KINDS)

@@ -289,7 +289,7 @@ void from_real(Call* call, int64_t n, const T* in, T* out, int64_t count) {
   };
   if (is_even && are_together(*plan, count)) {
     FftColumns<T> of = rows_of(*plan, in, half, out, kept, false, T(1));
-    of.real = kOfReal;
+    of.rows = kFromRealRows;
     of.roots = roots->roots.data();
     return transform_together(call, *plan, of, count, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -343,7 +343,7 @@ void to_real(Call* call, int64_t n, const T* in, T* out, int64_t count, T scale)
   if (is_even && are_together(*plan, count)) {
     FftColumns<T> of = rows_of(*plan, in, kept, out, half, true, scale);
     of.exchange_in = false;
-    of.real = kToRealNumbers;
+    of.rows = kToRealRows;
     of.roots = roots->roots.data();
     return transform_together(call, *plan, of, count, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {

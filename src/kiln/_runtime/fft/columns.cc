@@ -224,7 +224,7 @@ void load_rows(const FftColumns<T>& given, const Planes<T>& x) {
   for (int64_t c = 0; c < kColumns; ++c) {
     from[c] = given.in + 2 * (c < given.columns ? c : given.columns - 1) * given.in_column;
   }
-  const int64_t size = given.size + (given.real == kToRealNumbers);
+  const int64_t size = given.size + (given.rows == kToRealRows);
   int64_t j = 0;
   for (; j + kSquare <= size; j += kSquare) {
 #pragma GCC unroll 1
@@ -330,7 +330,7 @@ void transform_columns(const FftColumns<T>& given) {
   Planes<T> x{given.scratch, 1}, y{given.scratch + fft_scratch<T>(given.size) / 2, 1};
   const bool from_columns = given.in_column == 1, to_columns = given.out_column == 1;
   if (!from_columns) load_rows(given, x);
-  if (given.real == kToRealNumbers) to_complex(given, x);
+  if (given.rows == kToRealRows) to_complex(given, x);
   int64_t lines = 1;
   for (int64_t at = 0; at < given.stage_count; ++at) {
     const FftStage<T>& stage = given.stages[at];
@@ -347,7 +347,7 @@ void transform_columns(const FftColumns<T>& given) {
     y = kept;
   }
   x.lines = 1;
-  if (given.real == kOfReal) store_rows<T, true>(given, x);
+  if (given.rows == kFromRealRows) store_rows<T, true>(given, x);
   else if (!to_columns) store_rows<T, false>(given, x);
 }
 

@@ -26,8 +26,9 @@ constexpr int64_t fft_scratch(int64_t size) {
   return 4 * (size + 3) * kFftColumns<T>;
 }
 
-// What a transform of half as many complex numbers as a row has real ones is part of.
-enum FftReal { kComplexNumbers, kOfReal, kToRealNumbers };
+// Rows of complex numbers; or the transform of rows of real numbers, or its inverse, by one of half
+// as many complex numbers.
+enum FftRows { kComplexRows, kFromRealRows, kToRealRows };
 
 // Up to kFftColumns columns. Strides count complex numbers; one of each pair of strides is 1.
 template <typename T>
@@ -44,9 +45,9 @@ struct FftColumns {
   T scale;
   // Null, or factors of the results: (size, 2, kFftColumns<T>), real and imaginary parts separate.
   const T* factors;
-  // Of rows of real numbers, results (the operand) have one number more than there are columns'
-  // numbers, and are combined from pairs by these roots of unity.
-  FftReal real;
+  // From (to) rows of real numbers there is one result (operand) more in a row than `size`; pairs of
+  // numbers are combined with these roots of unity.
+  FftRows rows;
   const T* roots;
   T* scratch;  // fft_scratch<T>(size) numbers, aligned to a line
 };

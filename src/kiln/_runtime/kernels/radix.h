@@ -87,7 +87,7 @@ inline Blocks passes_over(int64_t n) { return Blocks::of(n, std::max(kPass, n / 
 
 // Runs `body(begin, end)` over parts of 0..n.
 template <typename Body>
-int32_t over_passes(Call* call, int64_t n, const Body& body) {
+[[nodiscard]] int32_t over_passes(Call* call, int64_t n, const Body& body) {
   const Blocks blocks = passes_over(n);
   return over_blocks(call, blocks.count, [&](int64_t first, int64_t last) {
     body(blocks.begin(first), blocks.end(last - 1));
@@ -126,8 +126,8 @@ void divide(const E* from, const E* end, const Buckets buckets, uint32_t* next, 
 // of sorted elements to `emit(sorted, begin, size)`: all of them, in any order. (One thread gains
 // nothing from buckets: a pass more takes what the cache saves.)
 template <typename E, typename Emit>
-int32_t sort_in_buckets(Call* call, E* a, E* b, int64_t begin, int64_t n, int bits,
-                        const Emit& emit) {
+[[nodiscard]] int32_t sort_in_buckets(Call* call, E* a, E* b, int64_t begin, int64_t n, int bits,
+                                      const Emit& emit) {
   if (bits == 0 || n <= kMostInCache || n >= int64_t(1) << 32 || threads_of(call) == 1) {
     emit(bits == 0 ? a : sort_by_key(a, b, n, bits), begin, n);
     return kDone;

@@ -126,7 +126,7 @@ bool sort_alone(Call* call, const VectorSort<Key>& code, Key flip, const char* i
 
 // Sorts elements by the low `bits` of their keys and passes all of them to `emit`, in ranges.
 template <typename E, typename Emit>
-int32_t sort_keys(Call* call, E* a, E* b, int64_t n, int bits, const Emit& emit) {
+[[nodiscard]] int32_t sort_keys(Call* call, E* a, E* b, int64_t n, int bits, const Emit& emit) {
   using Key = decltype(a->key);
   if constexpr (sizeof(E) == sizeof(Key)) {
     const VectorSort<uint32_t>& narrow = vector_sorts().of_32;
@@ -259,8 +259,8 @@ void key_positions(const Order order, const Key key, const Position* positions, 
 }
 
 template <typename Position, typename Order>
-int32_t order_positions(Call* call, Order order, const Key& key, Position* positions, int64_t n,
-                        char* scratch) {
+[[nodiscard]] int32_t order_positions(Call* call, Order order, const Key& key, Position* positions,
+                                      int64_t n, char* scratch) {
   using Bits = typename Order::Bits;
   using E = Keyed<KeyOf<Order>, Position>;
   E* a = reinterpret_cast<E*>(scratch);
@@ -283,8 +283,8 @@ void permute(const char* in, char* out, const Position* positions, int64_t begin
 }
 
 template <typename Position>
-int32_t permute(Call* call, const char* in, char* out, const Position* positions, int64_t n,
-                int64_t item) {
+[[nodiscard]] int32_t permute(Call* call, const char* in, char* out, const Position* positions,
+                              int64_t n, int64_t item) {
   return over_passes(call, n, [&](int64_t begin, int64_t end) {
     switch (item) {
       case 1: return permute<uint8_t>(in, out, positions, begin, end);

@@ -129,6 +129,7 @@ struct Lines {
   Strips find_strips(const Part& part, const Span& middle, const Sums<T>& sums, Strip* all) const;
   void multiply(const Part& part, const Strips& strips, const Reading& reading, const int64_t* read,
                 const T* from, int64_t from_item, const Sums<T>& sums) const;
+  void clear_edges(const Part& part, const Span& middle, const Sums<T>& sums) const;
   void compute(const Part& part, const Sums<T>& sums, T* copy, Strip* all) const;
   void write(const Part& part, const T* sums, T* to, int64_t to_row) const;
   [[nodiscard]] int32_t finish(const Part& part, T* to, int64_t to_item, int64_t to_row) const;
@@ -213,9 +214,8 @@ typename Lines<T>::Strips Lines<T>::find_strips(const Part& part, const Span& mi
     if (used.size() == others) strips.whole = to;
   }
   if (strips.whole < 0) return {all};
-  for (int64_t at = 0; at < part.length; ++at) {
-    if (at == middle.begin) at = middle.end;
-    if (at == part.length) break;
+  for (int64_t edge = 0; edge < part.length - middle.size(); ++edge) {
+    const int64_t at = middle.outside(edge);
     const Span used = taps_of(c, last, start + at);
     if (used.size() <= 0) return {all};
     for (int64_t tap = 0; tap < others; ++tap) {
@@ -275,6 +275,19 @@ void Lines<T>::multiply(const Part& part, const Strips& strips, const Reading& r
   }
 }
 
+// The sums at the edges of lines are added to.
+template <typename T>
+void Lines<T>::clear_edges(const Part& part, const Span& middle, const Sums<T>& sums) const {
+  for (int64_t item = 0; item < part.items; ++item) {
+    for (int64_t i = 0; i < part.lines; ++i) {
+      T* to = sums.to + item * sums.item + place(part, sums, i);
+      for (int64_t edge = 0; edge < part.length - middle.size(); ++edge) {
+        std::fill_n(to + middle.outside(edge) * sums.row, part.features, T(0));
+      }
+    }
+  }
+}
+
 // Writes the sums of a part of one group. `copy` and `all` are scratch memory.
 template <typename T>
 void Lines<T>::compute(const Part& part, const Sums<T>& sums, T* copy, Strip* all) const {
@@ -287,13 +300,7 @@ void Lines<T>::compute(const Part& part, const Sums<T>& sums, T* copy, Strip* al
     const Strips strips = of.has_padding ? find_strips(part, middle, sums, all)
                                          : find_lines(part, of.in_place, sums, all);
     if (strips.whole >= 0) {
-      for (int64_t i = 0; i < part.items * part.lines && middle.size() < part.length; ++i) {
-        T* to = sums.to + i / part.lines * sums.item + place(part, sums, i % part.lines);
-        for (int64_t at = 0; at < part.length; ++at) {
-          if (at == middle.begin) at = middle.end;
-          if (at < part.length) std::fill_n(to + at * sums.row, part.features, T(0));
-        }
-      }
+      if (of.has_padding) clear_edges(part, middle, sums);
       multiply(part, strips, of.in_place, places, origin, c.lhs_step[0], sums);
       // A kernel that is not finite gives nan where it is multiplied by padding.
       if (!of.has_padding || are_finite(sums.to + strips.whole, part.features)) return;

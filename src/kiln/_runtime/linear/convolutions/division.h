@@ -78,6 +78,8 @@ struct Span {
     return {std::clamp<int64_t>(begin - start, 0, count),
             std::clamp<int64_t>(end - start, 0, count)};
   }
+  // Number `i` of the numbers from 0 on that are not in it.
+  int64_t outside(int64_t i) const { return i < begin ? i : i + size(); }
 };
 
 // The positions along an axis for which `tap` reads the operand rather than padding.

@@ -38,7 +38,8 @@ FEWEST_ROWS = 8
 FEWEST_COLUMNS = 16
 FEWEST_TERMS = 8
 FEWEST_BYTES = 1 << 16
-"""A smaller product stays in the L2 cache anyway, from which it is read as fast."""
+"""The nest after a smaller product reads it as fast; of a larger one another thread may have
+written what it reads."""
 MOST_ROW_BYTES = 1 << 13
 """Blocks need enough rows to pay off; if the epilogue needs whole rows, these must be short."""
 MOST_BUFFERS = 48
