@@ -294,7 +294,14 @@ def test_linen_takes_the_place_of_flax_linen(tmp_path: Path) -> None:
     assert run("-m", "kiln.as_jax", "--linen", str(program)).stdout == "True\n"
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one process", "two workers"])
+@pytest.mark.parametrize(
+    "workers",
+    [
+        pytest.param([], id="one process"),
+        # Half a minute while other tests run.
+        pytest.param(["-n", "2"], id="two workers", marks=pytest.mark.full),
+    ],
+)
 def test_tests_run_under_the_door(tmp_path: Path, workers: list[str]) -> None:
     test = tmp_path / "test_it.py"
     test.write_text("import jax, kiln\ndef test_it():\n    assert jax.jit is kiln.jit\n")
