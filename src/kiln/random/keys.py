@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
+from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.lazy import key_generators
@@ -159,9 +162,7 @@ def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
         >>> kiln.vmap(kiln.vmap(random.normal))(keys).shape
         (2, 3)
     """
-    found = single("split", key)
-    shape = canonical_shape("split", num)
-    return _as_given(found, random_split(typed(found), shape))
+    return _split(single("split", key), shape=canonical_shape("split", num))
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
@@ -190,7 +191,42 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
                 )
             )
         word = convert_element_type(data, UINT32)
-    return _as_given(found, random_fold_in(typed(found), word))
+    return _folded(found, word)
+
+
+REPEATED = 40
+"""Calls after which compiling a function of keys pays off: a compile takes as long as these."""
+
+MOST_COUNTED = 1000
+
+
+def _compiled_when_repeated(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a function's operations one by one until it was called often with the same keywords."""
+    program = jit(fun, static_argnames=tuple(fun.__kwdefaults__ or ()), inline=True)
+    calls: dict[Any, int] = {}
+
+    @wraps(fun)
+    def call(*args: Any, **static: Any) -> Any:
+        kind = tuple(static.values())
+        count = calls.get(kind, 0)
+        if count >= REPEATED:
+            return program(*args, **static)
+        if len(calls) >= MOST_COUNTED:
+            calls.clear()
+        calls[kind] = count + 1
+        return fun(*args, **static)
+
+    return call
+
+
+@_compiled_when_repeated
+def _split(key: Any, *, shape: Any = (2,)) -> Any:
+    return _as_given(key, random_split(typed(key), shape))
+
+
+@_compiled_when_repeated
+def _folded(key: Any, word: Any) -> Any:
+    return _as_given(key, random_fold_in(typed(key), word))
 
 
 def typed(key: Any) -> Any:

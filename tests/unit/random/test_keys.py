@@ -13,6 +13,8 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax, random
 from kiln.base.options.config import override
+from kiln.ops.random.random_bits import RandomFoldIn, RandomSplit
+from kiln.random.keys import REPEATED
 
 
 def words(key: Any) -> list[Any]:
@@ -183,3 +185,32 @@ def test_a_generator_may_be_named_by_its_dtype(named: Any) -> None:
             make(impl="threefry2x32", dtype=named)
         with pytest.raises(ValueError, match="unrecognized PRNG implementation"):
             make(dtype="md5")
+
+
+@pytest.mark.parametrize("make", [random.key, random.PRNGKey])
+@pytest.mark.parametrize(
+    "derive",
+    [
+        random.split,
+        lambda key: random.split(key, (2, 3)),
+        lambda key: random.fold_in(key, 7),
+    ],
+)
+def test_what_is_derived_often_is_compiled(
+    make: Any, derive: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same keys, of the same kind, before and after."""
+    first = derive(make(11))
+    for _ in range(REPEATED + 2):
+        last = derive(make(11))
+    assert (first.dtype, first.shape) == (last.dtype, last.shape)
+    assert words(first) == words(last) == words(kiln.jit(derive)(make(11)))
+
+    def meaning(*_: Any, **__: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(RandomSplit, "numpy", meaning)
+    monkeypatch.setattr(RandomFoldIn, "numpy", meaning)
+    assert words(derive(make(11))) == words(first)
+    with pytest.raises(AssertionError):
+        random.split(make(11), 1234)

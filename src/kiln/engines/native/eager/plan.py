@@ -382,11 +382,15 @@ class _Planner:
 
 
 def _plain(aval: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    if is_extended(aval.dtype) or not isinstance(aval.dtype, np.dtype) or aval.varying:
+    dtype = aval.dtype
+    if is_extended(dtype):
+        # Not those of four words: they are held as complex numbers, of which two with equal bits may differ.
+        dtype = dtype.physical_dtype if dtype.itemsize <= 8 else None
+    if not isinstance(dtype, np.dtype) or aval.varying:
         raise Unplanned
     if not all(type(n) is int for n in aval.shape) or len(aval.shape) > MOST_AXES:
         raise Unplanned
-    return aval.shape, aval.dtype
+    return aval.shape, dtype
 
 
 def _view(x: Layout) -> tuple[Any, ...]:

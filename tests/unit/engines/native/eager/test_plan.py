@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln import random
 from kiln._runtime import Plan
 from kiln.core.arrays.array import from_host, host_value
 from kiln.core.engines.engine import make_plan
@@ -13,6 +14,7 @@ from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.ops import shape
 from kiln.ops.elements import elementwise
+from kiln.ops.indexing.static_slicing import index_in_dim
 from kiln.ops.linear.convolution import conv_general_dilated
 from kiln.ops.reductions.reduction import reduce_max
 from kiln.ops.reductions.sorting import sort
@@ -91,3 +93,18 @@ def test_large_programs_let_other_threads_run_and_are_right() -> None:
     assert plan is not None and plan.loops == 2
     value = np.asarray(BIG)
     np.testing.assert_array_equal(np.asarray(plan(BIG)[0]), value * value + value.T)
+
+
+def test_keys_of_two_words_are_planned() -> None:
+    keys = random.split(random.key(3), 4)
+    plan = planned(lambda ks: [index_in_dim(ks, 1, 0), elementwise.eq(ks, ks)], keys)
+    assert plan is not None
+    one, same = plan(keys)
+    assert one.dtype == keys.dtype and bool(one[0] == keys[1]) and np.asarray(same).all()
+
+
+def test_keys_of_four_words_are_not() -> None:
+    """They are held as complex numbers: equal bits may be nan."""
+    keys = random.wrap_key_data(np.full((3, 4), 0xFFFFFFFF, np.uint32), impl="rbg")
+    assert planned(lambda ks: [elementwise.eq(ks, ks)], keys) is None
+    assert np.asarray([keys == keys for _ in range(3)]).all()
