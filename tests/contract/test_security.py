@@ -21,7 +21,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import checkpoints, serialization
 from kiln.base.options.config import override
-from kiln.engines.native.llvm import perf_map
+from kiln.engines.native.executables import perf_map
 from kiln.errors import CheckpointError, CorruptCheckpointError
 from kiln.execution import disk_cache, own_folder
 from kiln.execution.disk_cache import Entry, Folder, folder

@@ -690,4 +690,34 @@ BY_HAND = [
         "lanes = [*some[1:], *[first] * (width - len(some) + 1)]",
         (f"{_UNIT}/engines/native/llvm/test_vector_calls.py::test_the_bits_are_those_of_arrays",),
     ),
+    Break(
+        "keys-of-four-words-in-plans",
+        "engines/native/eager/plan.py",
+        "dtype.physical_dtype if dtype.itemsize <= 8 else None",
+        "dtype.physical_dtype",
+        (f"{_UNIT}/engines/native/eager/test_plan.py::test_keys_of_four_words_are_not",),
+    ),
+    Break(
+        "last-window-of-a-stride",
+        "engines/native/llvm/strided.py",
+        "start = end - width if 0 < end - begin < width <= end",
+        "start = end + 1 - width if 0 < end - begin < width <= end",
+        (f"{_UNIT}/engines/native/llvm/test_strided.py::test_shuffles_find_every_element",),
+    ),
+    Break(
+        "neighbors-from-the-first-on",
+        "engines/native/llvm/strided.py",
+        "first = const - (const - min(constants)) % stride",
+        "first = const",
+        (
+            f"{_UNIT}/engines/native/llvm/test_strided.py::test_what_every_iteration_reads_is_read_once",
+        ),
+    ),
+    Break(
+        "lanes-of-a-second-vector",
+        "_runtime/assembler/selection/lanes.cc",
+        "order[j] % lanes + (found == kNone ? 0 : lanes)",
+        "order[j] % lanes",
+        (f"{_UNIT}/engines/native/llvm/test_strided.py::test_columns",),
+    ),
 ]

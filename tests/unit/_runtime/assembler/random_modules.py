@@ -428,6 +428,24 @@ class RandomModule:
             f"shufflevector {kind} {self.value(element)}, {kind} poison, <{n} x i32> <{order}>",
         )
 
+    def chosen(self) -> None:
+        """Choose lanes of two vectors."""
+        n = self.lanes
+        wide = [e for e in (*INTEGERS, *FLOATS) if BITS[e] >= 32 and n * BITS[e] >= 256]
+        if not wide:
+            return
+        element = str(self.pick(wide))
+        kind, start, step = self.kind(element), int(self.rng.integers(n)), int(self.rng.integers(5))
+        lanes = (
+            self.rng.integers(0, 2 * n, n) if step == 4 else (start + np.arange(n) * step) % (2 * n)
+        )
+        order = ", ".join(f"i32 {lane}" for lane in lanes)
+        self.keep(
+            element,
+            f"shufflevector {kind} {self.value(element)}, {kind} {self.operand(element)}, "
+            f"<{n} x i32> <{order}>",
+        )
+
     def text(self, count: int) -> tuple[str, int]:
         """Return the module and the number of bytes that it writes."""
         for element in (*INTEGERS, *FLOATS):
@@ -445,7 +463,7 @@ class RandomModule:
             choices += [self.divide]
         else:
             choices += [self.masked_load, self.gather, self.splats, self.turned, self.halves]
-            choices += [self.quotients]
+            choices += [self.quotients, self.chosen]
         for _ in range(count):
             choices[int(self.rng.integers(len(choices)))]()
         size = self.store_all()

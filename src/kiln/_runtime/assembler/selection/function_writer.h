@@ -198,6 +198,9 @@ class FunctionWriter {
   void extract(std::string_view name);
   void shuffle(std::string_view name);
   void broadcast(std::string_view name, Type type, const Operand& number);
+  Register chosen_from(const std::vector<Register>& sources, const Type& type,
+                       const std::vector<uint64_t>& order);
+  Register joined_lanes(Register found, Register source, Operand places, uint8_t new_lanes);
   std::vector<Register> turned(const std::vector<Register>& of, const Type& type);
   void shuffled_mask(std::string_view name, const Operand& x, const std::vector<uint64_t>& order);
 

@@ -75,8 +75,8 @@ void FunctionWriter::broadcast(std::string_view name, Type type, const Operand& 
 void FunctionWriter::shuffle(std::string_view name) {
   const Operand x = text_.operand();
   text_.expect(", ");
-  text_.type();
-  text_.expect(" poison, ");
+  const Operand y = text_.operand();
+  text_.expect(", ");
   // The permutation is a vector of i32, even for one lane.
   const Operand order = [&] {
     Type type = text_.type();
@@ -147,8 +147,87 @@ void FunctionWriter::shuffle(std::string_view name) {
     define(name, type, std::move(made));
     return;
   }
-  if (!is_turned) throw NotUnderstood{"a shuffle of this order"};
-  define(name, type, turned(read_all(x), type));
+  if (is_turned) {
+    define(name, type, turned(read_all(x), type));
+    return;
+  }
+  if (count != all) throw NotUnderstood{"a shuffle of this order"};
+  std::vector<Register> sources = read_all(x);
+  for (Register each : read_all(y)) sources.push_back(each);
+  std::vector<Register> made;
+  for (int i = 0; i < of.count; ++i) {
+    const auto begin = lanes.begin() + i * of.lanes;
+    made.push_back(chosen_from(sources, type, {begin, begin + of.lanes}));
+  }
+  define(name, type, std::move(made));
+}
+
+// A vector with the given lanes of several.
+Register FunctionWriter::chosen_from(const std::vector<Register>& sources, const Type& type,
+                                     const std::vector<uint64_t>& order) {
+  const Pieces of = pieces_of(type);
+  const int size = type.bits();
+  const auto lanes = static_cast<uint64_t>(of.lanes);
+  if (size < 32 || of.bytes < 32) throw NotUnderstood{"a shuffle of short elements"};
+  Register found = kNone;
+  std::vector<bool> is_there(sources.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    const size_t from = order[i] / lanes;
+    if (is_there[from]) continue;
+    is_there[from] = true;
+    // Lanes of this source join those that are there already.
+    Operand places;
+    places.kind = Operand::kLanes;
+    places.type.element = integer_of(size);
+    places.type.is_vector = true;
+    places.type.lanes = of.lanes;
+    uint8_t new_lanes = 0;
+    for (size_t j = 0; j < order.size(); ++j) {
+      const bool is_new = order[j] / lanes == from;
+      places.lanes.push_back(is_new ? order[j] % lanes + (found == kNone ? 0 : lanes) : j);
+      new_lanes |= static_cast<uint8_t>(is_new << j);
+    }
+    if (!is_v4()) {
+      found = joined_lanes(found, sources[from], std::move(places), new_lanes);
+    } else if (found == kNone) {
+      found = vector(evex(k66, k0F38, size == 64, 0x36), of.length, read(places), sources[from]);
+    } else {
+      Op op{};
+      op.shape = Shape::kTied;
+      op.code = evex(k66, k0F38, size == 64, 0x7e);
+      op.length = static_cast<uint8_t>(of.length);
+      op.a = read(places);
+      op.b = sources[from];
+      op.c = found;
+      op.d = body_.fresh(Class::kVector, found);
+      found = add(op).d;
+    }
+  }
+  return found;
+}
+
+// As `chosen_from` joins one source, for x86-64-v3: by words of 32 bits, and a blend.
+Register FunctionWriter::joined_lanes(Register found, Register source, Operand places,
+                                      uint8_t new_lanes) {
+  const int words = 8 / places.type.lanes;
+  Operand order = places;
+  order.type.element = Element::kI32;
+  order.type.lanes = 8;
+  order.lanes.clear();
+  uint8_t new_words = 0;
+  for (int i = 0; i < 8; ++i) {
+    const auto lane = static_cast<size_t>(i / words);
+    const auto word = static_cast<uint64_t>(i % words), count = static_cast<uint64_t>(words);
+    order.lanes.push_back((places.lanes[lane] * count + word) % 8);
+    new_words |= static_cast<uint8_t>((new_lanes >> lane & 1) << i);
+  }
+  const Register moved = vector(vex(k66, k0F38, 0, 0x36), 1, read(order), source);
+  if (found == kNone) return moved;
+  const Register joined = vector(vex(k66, k0F3A, 0, 0x02), 1, found, moved);
+  Op& op = body_.ops.back();
+  op.has_immediate = true;
+  op.immediate = new_words;
+  return joined;
 }
 
 // Reverses vectors: the last vector first, and the lanes of each reversed.

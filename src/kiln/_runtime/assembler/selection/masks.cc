@@ -8,16 +8,6 @@
 #include "assembler/selection/function_writer.h"
 
 namespace kiln::assembler {
-namespace {
-
-Element integer_of(int size) {
-  return size == 8    ? Element::kI8
-         : size == 16 ? Element::kI16
-         : size == 32 ? Element::kI32
-                      : Element::kI64;
-}
-
-}  // namespace
 
 Class FunctionWriter::mask_class() const { return is_v4() ? Class::kMask : Class::kGeneral; }
 

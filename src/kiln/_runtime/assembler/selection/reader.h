@@ -25,6 +25,12 @@ enum class Element : uint8_t {
 
 int bits(Element element);
 inline bool is_float(Element e) { return e == Element::kFloat || e == Element::kDouble; }
+inline Element integer_of(int bits) {
+  return bits == 8    ? Element::kI8
+         : bits == 16 ? Element::kI16
+         : bits == 32 ? Element::kI32
+                      : Element::kI64;
+}
 inline bool is_integer(Element e) { return e >= Element::kI1 && e <= Element::kI64; }
 
 // A scalar or a vector. One-element vectors are scalars.

@@ -384,7 +384,7 @@ class _Planner:
 def _plain(aval: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     dtype = aval.dtype
     if is_extended(dtype):
-        # Not those of four words: they are held as complex numbers, of which two with equal bits may differ.
+        # Four words are held as a complex number, and two of equal bits may be unequal.
         dtype = dtype.physical_dtype if dtype.itemsize <= 8 else None
     if not isinstance(dtype, np.dtype) or aval.varying:
         raise Unplanned

@@ -13,12 +13,12 @@ from kiln.base.options.config import options
 from kiln.core.arrays.host_memory import HOST_MEMORY
 from kiln.core.engines.engine import Program, load_module
 from kiln.engines.native.executables import openblas
+from kiln.engines.native.executables.gdb_symbols import machine_of, register
+from kiln.engines.native.executables.perf_map import loaded_functions, write_perf_map
 from kiln.engines.native.executables.value_types import ValueType
 from kiln.engines.native.llvm.assembly import Code, assemble, disassemble, load
-from kiln.engines.native.llvm.gdb_symbols import machine_of, register
 from kiln.engines.native.llvm.generation import assembled, effort_for, generated
 from kiln.engines.native.llvm.linking import ENTRY
-from kiln.engines.native.llvm.perf_map import loaded_functions, write_perf_map
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir.callbacks import Callback
 from kiln.engines.native.loop_ir.checks import raise_fault

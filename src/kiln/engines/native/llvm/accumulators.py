@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kiln.engines.native.llvm.addresses import iota
 from kiln.engines.native.llvm.instructions import instruction, type_text
-from kiln.engines.native.llvm.values import Frame, iota
+from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.loop_ir.identities import identity
 from kiln.engines.native.loop_ir.scalars import Scope, Value, is_float
 from kiln.engines.native.loop_ir.statements import Index, Reduce

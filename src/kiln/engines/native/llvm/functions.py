@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kiln.engines.native.llvm import epilogues, kernels
+from kiln.engines.native.llvm.addresses import memory_type
 from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
 from kiln.engines.native.llvm.iteration import BETWEEN_POLLS, PROMOTED, grain_of, in_registers, work
 from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
@@ -18,7 +19,6 @@ from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import ALWAYS, UNROLLED, NestCode
 from kiln.engines.native.llvm.sequences import FROM_CALL, Step, call_of
 from kiln.engines.native.llvm.target import Target
-from kiln.engines.native.llvm.values import memory_type
 from kiln.engines.native.llvm.writer import COUNTER, POINTER, Sizes, Writer
 from kiln.engines.native.loop_ir.buffers import axes_of, everywhere, touched
 from kiln.engines.native.loop_ir.checks import has_checks

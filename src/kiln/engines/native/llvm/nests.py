@@ -10,16 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from kiln.engines.native.llvm import vector_calls
+from kiln.engines.native.llvm import strided, vector_calls
 from kiln.engines.native.llvm.accumulators import Accumulator
-from kiln.engines.native.llvm.values import (
-    Elementary,
-    Frame,
-    Pointer,
-    iota,
-    only_in_rare,
-    without_constant,
-)
+from kiln.engines.native.llvm.addresses import Pointer, first_lanes, iota, without_constant
+from kiln.engines.native.llvm.values import Elementary, Frame, only_in_rare
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.buffers import nodes, roots_of
@@ -91,12 +85,20 @@ class NestCode(Frame):
                     vector = vector or axis is self.vector
                 if x.op == "load" and self.nest.ordered and x.attr[0] in written:
                     depth = innermost
+            if x.op == "load" and x not in rare_only and x.attr[0] not in written:
+                self._note_neighbor(x)
             self.depths[x] = depth
             self.is_vector[x] = vector
             if x not in rare_only:
                 self.levels[depth].append(x)
         self.work = sum(cost(x) for level in self.levels for x in level)
         self.groups = [vector_calls.grouped(level, self.is_vector) for level in self.levels]
+
+    def _note_neighbor(self, x: Value) -> None:
+        """Note an element that every iteration reads."""
+        buffer, index = x.attr
+        if len(x.operands) == len(index.operands) and index.const.__class__ is int:
+            self.neighbors.setdefault((buffer, without_constant(index)), set()).add(index.const)
 
     # Loops.
 
@@ -109,7 +111,7 @@ class NestCode(Frame):
             self.counters[self.vector] = "0"
             size = int(self.vector.size)
             if size < self.width:
-                self.mask = _first_lanes(size, self.width)
+                self.mask = first_lanes(size, self.width)
         self._level(0, begin, end)
 
     def _level(self, depth: int, begin: str = "0", end: str = "") -> None:
@@ -179,7 +181,7 @@ class NestCode(Frame):
         w, width = self.w, self.width
         lanes = f"<{width} x i64>"
         if count.isdigit():
-            mask = _first_lanes(int(count), width)
+            mask = first_lanes(int(count), width)
         else:
             first = w.emit(f"insertelement {lanes} poison, i64 {count}, i32 0")
             limit = w.emit(
@@ -249,9 +251,22 @@ class NestCode(Frame):
     # Results.
 
     def _stores(self) -> None:
-        for effect in self.nest.effects:
-            if isinstance(effect, Store):
-                self._store(effect.buffer, effect.index, effect.value, effect.mask)
+        stores = [effect for effect in self.nest.effects if isinstance(effect, Store)]
+        while stores:
+            effect = stores.pop(0)
+            if stores and self._stores_pair(effect, stores[0]):
+                stores.pop(0)
+                continue
+            self._store(effect.buffer, effect.index, effect.value, effect.mask)
+
+    def _stores_pair(self, x: Store, y: Store) -> bool:
+        """Store two values that alternate, as the parts of complex numbers do, if they are such."""
+        is_pair = x.buffer is y.buffer and x.index + 1 == y.index and x.mask is y.mask is None
+        if not is_pair or self.stride_of(x.index) != 2:
+            return False
+        names = self.operand(x.value, self.width), self.operand(y.value, self.width)
+        mask = self.mask or first_lanes(self.width, self.width)
+        return strided.store_pair(self, x.buffer, x.index, names, mask)
 
     def _store(self, buffer: Buffer, index: Index, value: Value, own: Value | None) -> None:
         lanes_vary = any(axis is self.vector for axis, _ in index.axes()) or any(
@@ -291,8 +306,3 @@ class NestCode(Frame):
         for state in states:
             mine, values = values[: state.count], values[state.count :]
             state.finish(mine)
-
-
-def _first_lanes(count: int, width: int) -> str:
-    """Return the constant mask with this many lanes."""
-    return "<" + ", ".join(f"i1 {int(i < count)}" for i in range(width)) + ">"

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kiln.engines.native.llvm import strided
+from kiln.engines.native.llvm.addresses import (
+    Addresses,
+    Pointer,
+    iota,
+    memory_type,
+    suffix_of,
+)
 from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.watch import Watch, watched
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.checks import CHECKED, WITHIN
 from kiln.engines.native.loop_ir.scalars import BASIC, NUMPY_TYPES, Value, bits, postorder
 from kiln.engines.native.loop_ir.statements import Axis, Buffer, Index
-from kiln.ir.sizes.size import Dim, Size
+from kiln.ir.sizes.size import Dim
 
 Saved = tuple[
     dict[Value, str],
@@ -22,25 +30,11 @@ Saved = tuple[
     dict[tuple[str, str, str], str],
     dict[str, str],
 ]
-Pointer = Callable[[Buffer], str]
-"""Returns the register with the address of a buffer."""
-
-
 Elementary = Callable[[Value, int], str]
 """Returns the name of a function of this module that computes an elementary function."""
 
 
-def memory_type(dtype: str, width: int) -> str:
-    """Return the type of elements in memory, where a bool is a byte."""
-    return type_text("u8" if dtype == "i1" else dtype, width)
-
-
-def without_constant(index: Index) -> Index:
-    """Return the part of an index that it has in common with those of neighboring elements."""
-    return index if index.const == 0 else Index(0, index.terms)
-
-
-class Frame:
+class Frame(Addresses):
     """Emits values into a function; those that depend on the axis `vector` are vectors."""
 
     def __init__(
@@ -54,19 +48,11 @@ class Frame:
         elementary: Elementary,
         watch: Watch | None = None,
     ) -> None:
-        self.w = w
+        super().__init__(w, pointer, counters, order, vector, width)
         self.watch = watch
         self.elementary = elementary
-        self.pointer = pointer
-        self.counters = counters
-        self.order = order
-        self.vector = vector
-        self.width = width
         self.mask: str | None = None
-        self.is_vector: dict[Value, bool] = {}
         self.names: dict[Value, str] = {}
-        self.offsets: dict[tuple[str, Axis, Dim], str] = {}
-        self.addresses: dict[tuple[str, str, str], str] = {}
         self.splats: dict[str, str] = {}
 
     def when(
@@ -159,15 +145,6 @@ class Frame:
             found = self.splats[name] = self.splat(name, type_text(x.dtype, 1), width)
         return found
 
-    def splat(self, name: str, kind: str, width: int) -> str:
-        """Return a vector with a scalar broadcast to all lanes."""
-        w = self.w
-        first = w.emit(f"insertelement <{width} x {kind}> poison, {kind} {name}, i32 0")
-        return w.emit(
-            f"shufflevector <{width} x {kind}> {first}, <{width} x {kind}> poison, "
-            f"<{width} x i32> zeroinitializer"
-        )
-
     def _rare(self, x: Value, width: int) -> str:
         w = self.w
         mask, usual, exact = x.operands
@@ -195,77 +172,6 @@ class Frame:
 
     # Memory.
 
-    def offset(self, index: Index, depth: int | None = None) -> str:
-        """Return the register of the part of an index that is the same for all lanes.
-
-        With a depth, only the terms in the outermost `depth` axes are added.
-        """
-        w = self.w
-        name = w.dim(index.const)
-        for axis, factor in sorted(index.axes(), key=lambda term: self._place(term[0])):
-            if depth is not None and self._place(axis) > depth:
-                return name
-            counter = self.counters[axis]
-            is_number = counter.isdigit() and name.isdigit() and factor.__class__ is int
-            if is_number and factor >= 0:
-                name = str(int(name) + int(counter) * factor)
-                continue
-            key = (name, axis, factor)
-            found = self.offsets.get(key)
-            if found is None:
-                product = counter if factor == 1 else self._times(counter, factor)
-                found = product if name == "0" else w.emit(f"add i64 {product}, {name}")
-                self.offsets[key] = found
-            name = found
-        if depth is not None:
-            return name
-        for value, factor in index.values():
-            if self.is_vector[value]:
-                continue
-            number = self.wide_integer(self.compute(value), value.dtype, 1)
-            product = number if factor == 1 else self._times(number, factor)
-            name = product if name == "0" else w.emit(f"add i64 {product}, {name}")
-        return name
-
-    def _times(self, number: str, factor: Dim) -> str:
-        return self.w.emit(f"mul i64 {number}, {self.w.dim(factor)}")
-
-    def _place(self, axis: Axis) -> int:
-        return self.order.index(axis) + 1 if axis in self.order else 0
-
-    def wide_integer(self, name: str, dtype: str, width: int) -> str:
-        """Return an integer as an i64."""
-        kind, wide = type_text(dtype, width), type_text("i64", width)
-        if dtype in ("i64", "u64"):
-            return name
-        how = "zext" if dtype.startswith("u") or dtype == "i1" else "sext"
-        return self.w.emit(f"{how} {kind} {name} to {wide}")
-
-    def lanes(self, index: Index) -> str | None:
-        """Return the register of the offset that each lane adds to an index; None if contiguous."""
-        w, width = self.w, self.width
-        factor: Dim = index.factor(self.vector) if self.vector is not None else 0
-        dynamic = [(v, f) for v, f in index.values() if self.is_vector[v]]
-        if not dynamic and factor == 1:
-            return None
-        kind = f"<{width} x i64>"
-        if type(factor) is Size:
-            step = self.splat(w.dim(factor), "i64", width)
-            name = w.emit(f"mul {kind} {iota(width)}, {step}")
-        else:
-            name = iota(width, int(factor))
-        for value, f in dynamic:
-            number = self.wide_integer(self.compute(value), value.dtype, width)
-            if f != 1:
-                if type(f) is Size:
-                    splat = self.splat(w.dim(f), "i64", width)
-                else:
-                    splat = instruction(w, value.scope.constant(f, "i64"), (), width)
-                number = w.emit(f"mul {kind} {number}, {splat}")
-            name = w.emit(f"add {kind} {number}, {name}") if factor != 0 else number
-            factor = 1
-        return name
-
     def number(self, index: Index, dtype: str, width: int) -> str:
         """Return the number of an index."""
         w = self.w
@@ -287,32 +193,6 @@ class Frame:
                 lanes = w.emit(f"trunc <{width} x i64> {lanes} to {vector}")
         return w.emit(f"add {vector} {base}, {lanes}")
 
-    def _address(self, buffer: Buffer, index: Index) -> str:
-        """Return the address of an element: one that neighbors share, and a constant."""
-        place, const = self.pointer(buffer), index.const
-        offset = self.offset(without_constant(index))
-        if offset.isdigit() and const.__class__ is int:
-            const, offset = const + int(offset), "0"
-        for each in (offset, self.w.dim(const)):
-            if each != "0":
-                place = self._moved(place, memory_type(buffer.dtype, 1), each)
-        return place
-
-    def _moved(self, place: str, kind: str, offset: str) -> str:
-        key = (place, kind, offset)
-        found = self.addresses.get(key)
-        if found is None:
-            found = self.w.emit(f"getelementptr {kind}, ptr {place}, i64 {offset}")
-            self.addresses[key] = found
-        return found
-
-    def _addresses(self, buffer: Buffer, index: Index, lanes: str) -> str:
-        base = self._address(buffer, index)
-        return self.w.emit(
-            f"getelementptr {memory_type(buffer.dtype, 1)}, ptr {base}, "
-            f"<{self.width} x i64> {lanes}"
-        )
-
     def both(self, mask: Value | None, width: int) -> str | None:
         """Return the mask of a load or store: its own, combined with that of the remainder."""
         own = None if mask is None else self.operand(mask, width)
@@ -332,14 +212,14 @@ class Frame:
         mask = self.both(own, width)
         if width == 1:
             if mask is None:
-                name = w.emit(f"load {kind}, ptr {self._address(buffer, index)}, align {bytes_}")
+                name = w.emit(f"load {kind}, ptr {self.address(buffer, index)}, align {bytes_}")
                 return self._from_memory(name, buffer.dtype, 1)
             assert other is not None
             fallback = self.operand(other, 1)
             result = type_text(buffer.dtype, 1)
 
             def read() -> list[str]:
-                place = self._address(buffer, index)
+                place = self.address(buffer, index)
                 name = w.emit(f"load {kind}, ptr {place}, align {bytes_}")
                 return [self._from_memory(name, buffer.dtype, 1)]
 
@@ -348,28 +228,31 @@ class Frame:
         if other is not None:
             instead = self._to_memory(self.operand(other, width), buffer.dtype, width)
         flags = mask or "splat (i1 1)"
-        suffix = _suffix(kind)
+        suffix = suffix_of(kind)
         if self._runs_back(index):
             # The last lane is first in memory.
-            place = self._address(buffer, index + (1 - width))
+            place = self.address(buffer, index + (1 - width))
             name = w.emit(
                 f"call {kind} @llvm.masked.load.{suffix}.p0(ptr align {bytes_} {place}, "
                 f"<{width} x i1> {self._turned(flags, 'i1')}, {kind} {self._turned(instead, kind)})"
             )
             name = self._turned(name, kind)
             return self._from_memory(name, buffer.dtype, width)
+        shuffled = strided.load(self, buffer, index, flags) if other is None else None
+        if shuffled is not None:
+            return self._from_memory(shuffled, buffer.dtype, width)
         lanes = self.lanes(index)
         if lanes is not None:
-            places = self._addresses(buffer, index, lanes)
+            places = self.addresses_of(buffer, index, lanes)
             name = w.emit(
                 f"call {kind} @llvm.masked.gather.{suffix}.v{width}p0("
                 f"<{width} x ptr> align {bytes_} {places}, <{width} x i1> {flags}, "
                 f"{kind} {instead})"
             )
         elif mask is None:
-            name = w.emit(f"load {kind}, ptr {self._address(buffer, index)}, align {bytes_}")
+            name = w.emit(f"load {kind}, ptr {self.address(buffer, index)}, align {bytes_}")
         else:
-            place = self._address(buffer, index)
+            place = self.address(buffer, index)
             name = w.emit(
                 f"call {kind} @llvm.masked.load.{suffix}.p0(ptr align {bytes_} {place}, "
                 f"<{width} x i1> {flags}, {kind} {instead})"
@@ -419,7 +302,7 @@ class Frame:
             stored = self._to_memory(name, buffer.dtype, 1)
 
             def put() -> list[str]:
-                place = self._address(buffer, index)
+                place = self.address(buffer, index)
                 w.do(f"store {kind} {stored}, ptr {place}, align {bytes_}")
                 return []
 
@@ -431,34 +314,22 @@ class Frame:
         stored = self._to_memory(name, buffer.dtype, width)
         lanes = self.lanes(index)
         flags = mask or "splat (i1 1)"
-        suffix = _suffix(kind)
+        suffix = suffix_of(kind)
         if lanes is not None:
-            places = self._addresses(buffer, index, lanes)
+            places = self.addresses_of(buffer, index, lanes)
             w.do(
                 f"call void @llvm.masked.scatter.{suffix}.v{width}p0({kind} {stored}, "
                 f"<{width} x ptr> align {bytes_} {places}, <{width} x i1> {flags})"
             )
         elif mask is None:
-            place = self._address(buffer, index)
+            place = self.address(buffer, index)
             w.do(f"store {kind} {stored}, ptr {place}, align {bytes_}")
         else:
-            place = self._address(buffer, index)
+            place = self.address(buffer, index)
             w.do(
                 f"call void @llvm.masked.store.{suffix}.p0({kind} {stored}, "
                 f"ptr align {bytes_} {place}, <{width} x i1> {flags})"
             )
-
-
-def iota(width: int, factor: int = 1) -> str:
-    """Return the constant vector of the multiples of a factor, from 0."""
-    return "<" + ", ".join(f"i64 {i * factor}" for i in range(width)) + ">"
-
-
-def _suffix(kind: str) -> str:
-    """Return the suffix of a vector type in intrinsics: `v16f32` for `<16 x float>`."""
-    count, _, element = kind[1:-1].partition(" x ")
-    short = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
-    return f"v{count}{short.get(element, element)}"
 
 
 def only_in_rare(roots: Sequence[Value]) -> set[Value]:

@@ -16,7 +16,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.options.config import override
-from kiln.engines.native.llvm import perf_map
+from kiln.engines.native.executables import perf_map
 from kiln.engines.native.loop_ir.statements import Loop
 from kiln.engines.native.loop_ir.text import lines_of
 from kiln.engines.native.reports.profiling import trace

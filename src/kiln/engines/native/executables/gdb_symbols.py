@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 
 from kiln import _runtime
-from kiln.engines.native.llvm.perf_map import Function
+from kiln.engines.native.executables.perf_map import Function
 
 _HEADER, _SECTION, _SYMBOL = "<16sHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ"
 _RELOCATABLE = 1

@@ -18,8 +18,8 @@ import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
 from kiln.base.options.config import override
-from kiln.engines.native.llvm import gdb_symbols, perf_map
-from kiln.engines.native.llvm.perf_map import Function
+from kiln.engines.native.executables import gdb_symbols, perf_map
+from kiln.engines.native.executables.perf_map import Function
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="objects are ELF")
 
