@@ -700,8 +700,8 @@ BY_HAND = [
     Break(
         "last-window-of-a-stride",
         "engines/native/llvm/strided.py",
-        "start = end - width if 0 < end - begin < width <= end",
-        "start = end + 1 - width if 0 < end - begin < width <= end",
+        "else (wanted - 1) * stride + 1",
+        "else wanted * stride",
         (f"{_UNIT}/engines/native/llvm/test_strided.py::test_shuffles_find_every_element",),
     ),
     Break(
