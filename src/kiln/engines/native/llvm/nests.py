@@ -253,20 +253,25 @@ class NestCode(Frame):
     def _stores(self) -> None:
         stores = [effect for effect in self.nest.effects if isinstance(effect, Store)]
         while stores:
-            effect = stores.pop(0)
-            if stores and self._stores_pair(effect, stores[0]):
-                stores.pop(0)
-                continue
-            self._store(effect.buffer, effect.index, effect.value, effect.mask)
+            count = self._stored_in_turn(stores)
+            if not count:
+                first, count = stores[0], 1
+                self._store(first.buffer, first.index, first.value, first.mask)
+            del stores[:count]
 
-    def _stores_pair(self, x: Store, y: Store) -> bool:
-        """Store two values that alternate, as the parts of complex numbers do, if they are such."""
-        is_pair = x.buffer is y.buffer and x.index + 1 == y.index and x.mask is y.mask is None
-        if not is_pair or self.stride_of(x.index) != 2:
-            return False
-        names = self.operand(x.value, self.width), self.operand(y.value, self.width)
+    def _stored_in_turn(self, stores: list[Store]) -> int:
+        """Store values that take turns, as the parts of complex numbers do; return how many."""
+        first = stores[0]
+        stride = self.stride_of(first.index)
+        run = stores[:stride]
+        if stride not in strided.STRIDES or not all(
+            x.buffer is first.buffer and x.index == first.index + i and x.mask is None
+            for i, x in enumerate(run)
+        ):
+            return 0
         mask = self.mask or first_lanes(self.width, self.width)
-        return strided.store_pair(self, x.buffer, x.index, names, mask)
+        names = [self.operand(x.value, self.width) for x in run]
+        return stride if strided.store(self, first.buffer, first.index, names, mask) else 0
 
     def _store(self, buffer: Buffer, index: Index, value: Value, own: Value | None) -> None:
         lanes_vary = any(axis is self.vector for axis, _ in index.axes()) or any(

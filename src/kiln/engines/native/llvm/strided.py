@@ -131,19 +131,26 @@ def load(code: Addresses, buffer: Buffer, index: Index, mask: str) -> str | None
     return combined(parts, stride, width, lambda x, y, lanes: _shuffled(code, kind, x, y, lanes))
 
 
-def store_pair(
-    code: Addresses, buffer: Buffer, index: Index, pair: Sequence[str], mask: str
-) -> bool:
-    """Store vectors whose elements alternate, the first at a stride of 2; False if it cannot."""
-    width, bytes_ = code.width, NUMPY_TYPES[buffer.dtype].itemsize
+def store(code: Addresses, buffer: Buffer, index: Index, names: Sequence[str], mask: str) -> bool:
+    """Store vectors whose elements take turns, the first at an index; False if it cannot."""
+    width, bytes_, stride = code.width, NUMPY_TYPES[buffer.dtype].itemsize, len(names)
     wanted = active_lanes(mask, width)
-    if wanted is None or code.stride_of(index) != 2 or not is_shuffled(2, bytes_, width):
+    if wanted is None or code.stride_of(index) != stride:
+        return False
+    if not is_shuffled(stride, bytes_, width):
         return False
     kind = memory_type(buffer.dtype, width)
-    alternating = [i // 2 + i % 2 * width for i in range(2 * width)]
-    for begin in range(0, 2 * wanted, width):
-        name = _shuffled(code, kind, pair[0], pair[1], alternating[begin : begin + width])
-        place, count = code.address(buffer, index + begin), min(width, 2 * wanted - begin)
+    for begin in range(0, stride * wanted, width):
+        name = names[0]
+        for k in range(1, stride):
+            # The turn of each lane, and which lane of the source it is: once in place, its own.
+            places = [divmod(begin + i, stride) for i in range(width)]
+            lanes = [
+                width + at if turn == k else at if k == 1 else i
+                for i, (at, turn) in enumerate(places)
+            ]
+            name = _shuffled(code, kind, name, names[k], lanes)
+        place, count = code.address(buffer, index + begin), min(width, stride * wanted - begin)
         if count == width:
             code.w.do(f"store {kind} {name}, ptr {place}, align {bytes_}")
         else:

@@ -107,8 +107,12 @@ class Cluster:
             return False
         if known is not None and _are_separate(own, known):
             return True
-        others = [_span(x) for x in self.effects if x.buffer is effect.buffer]
-        return all(x is not None and _are_separate(own, x) for x in others)
+        for other in self.effects:
+            if other.buffer is effect.buffer and not _alternate(other.index, effect.index):
+                span = _span(other)
+                if span is None or not _are_separate(own, span):
+                    return False
+        return True
 
 
 class Definition:
@@ -413,6 +417,13 @@ def _span(effect: Store | Reduce) -> tuple[Dim, Dim] | None:
 
 def _are_separate(x: tuple[Dim, Dim], y: tuple[Dim, Dim]) -> bool:
     return at_least(y[0], x[1] + 1) or at_least(x[0], y[1] + 1)
+
+
+def _alternate(x: Index, y: Index) -> bool:
+    """Tell whether two indices are never equal, as those of even and of odd elements."""
+    numbers = [x.const - y.const, *(factor for _, factor in (*x.terms, *y.terms))]
+    whole = [number for number in numbers if isinstance(number, int)]
+    return len(whole) == len(numbers) and whole[0] % (math.gcd(*whole[1:]) or math.inf) != 0
 
 
 def _is_whole(store: Store, nest: Nest) -> bool:

@@ -110,3 +110,23 @@ def test_named_sizes() -> None:
         x = jnp.arange(2.0 * size).reshape(size, 2)
         found = named(x)
         np.testing.assert_array_equal(np.asarray(found), np.asarray(x)[:, 0] * np.asarray(x)[:, 1])
+
+
+@pytest.mark.parametrize("generator", ["kiln", "llvm"])
+def test_what_takes_turns_is_stored_together(generator: str) -> None:
+    """Results of one nest, and of several that write alternating elements of one array."""
+    x = np.arange(300, dtype=np.float32)
+
+    def stacked(m: Any, x: Any) -> Any:
+        counts = [(count, size) for count in (2, 3, 4, 5, 8) for size in (16, 100, 257)]
+        return [m.stack([x[:n] * i for i in range(count)], -1) for count, n in counts]
+
+    with override(code_generator=generator, engine="native"):
+        found = kiln.jit(lambda x: stacked(jnp, x))(x)
+        for one, want in zip(found, stacked(np, x), strict=True):
+            np.testing.assert_array_equal(np.asarray(one), want)
+    for count, is_scattered in [(2, False), (3, False), (4, False), (5, True)]:
+        text = text_of(lambda x, n=count: jnp.stack([x * i for i in range(n)], -1), jnp.ones(4096))
+        assert ("scatter" in text) == is_scattered
+    scan = text_of(lambda x: lax.associative_scan(jnp.add, x), jnp.ones(4096))
+    assert not re.search(r"masked\.scatter\.v\d\d", scan)
