@@ -16,12 +16,23 @@
 namespace kiln {
 namespace {
 
-// Rows that are read at once: streams that the hardware prefetches.
-constexpr int kCombined = 8, kDotted = 4;
+// Rows that are read at once: streams that the hardware prefetches. More of them, at a distance of a
+// power of two, displace each other from an L1 cache of eight ways.
+constexpr int kRows = 4;
 // Sums that stay in the L1 cache.
 constexpr int64_t kSums = 1024;
 // Independent sums of a row, which hide the latency of one.
 constexpr int kChains = 2;
+
+// How far ahead bytes of each row are prefetched: they are in the L1 cache until they are read.
+constexpr int64_t kAhead = 1024;
+
+// Where to prefetch: further on in a row, and from its end on in the next one.
+template <typename T>
+int64_t place_ahead(int64_t at, int64_t columns, int64_t next_rows) {
+  const int64_t place = at + kAhead / static_cast<int64_t>(sizeof(T));
+  return place < columns ? place : place - columns + next_rows;
+}
 
 constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -39,28 +50,29 @@ Vector<T> load_some(const T* from, int64_t count) {
 #endif
 }
 
-// sums += x[0] A[0] + ... + x[R - 1] A[R - 1], in whole vectors. Prefetches what is `ahead`.
+// sums += x[0] A[0] + ... + x[R - 1] A[R - 1], in whole vectors. The next rows are `next_rows` on.
 template <int R, typename T>
 [[gnu::noinline]] void combine_rows(const T* x, const T* a, int64_t a_row, int64_t columns,
-                                    int64_t ahead, T* sums) {
+                                    int64_t next_rows, T* sums) {
   T scales[R];
   const T* rows[R];
-#pragma GCC unroll 8
+#pragma GCC unroll 4
   for (int r = 0; r < R; ++r) scales[r] = x[r], rows[r] = a + r * a_row;
   int64_t j = 0;
   for (; j + kLanes<T> <= columns; j += kLanes<T>) {
+    const int64_t soon = place_ahead<T>(j, columns, next_rows);
     Vector<T> sum = load(sums + j);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       // The hardware does not prefetch the strides.
-      __builtin_prefetch(rows[r] + ahead + j);
+      __builtin_prefetch(rows[r] + soon);
       sum += scales[r] * load(rows[r] + j);
     }
     store(sums + j, sum);
   }
   if (j == columns) return;
   Vector<T> sum = load(sums + j);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
   for (int r = 0; r < R; ++r) sum += scales[r] * load_some(rows[r] + j, columns - j);
   store(sums + j, sum);
 }
@@ -73,9 +85,9 @@ void combine(const T* x, const T* a, int64_t a_row, int64_t rows, int64_t column
     const T* part = a + begin;
     std::memset(sums, 0, static_cast<size_t>(least(kSums, width + kLanes<T>)) * sizeof(T));
     int64_t i = 0;
-    for (; i + kCombined <= rows; i += kCombined) {
-      const int64_t ahead = i + 2 * kCombined <= rows ? kCombined * a_row : 0;
-      combine_rows<kCombined>(x + i, part + i * a_row, a_row, width, ahead, sums);
+    for (; i + kRows <= rows; i += kRows) {
+      const int64_t next_rows = i + 2 * kRows <= rows ? kRows * a_row : 0;
+      combine_rows<kRows>(x + i, part + i * a_row, a_row, width, next_rows, sums);
     }
     for (; i < rows; ++i) combine_rows<1>(x + i, part + i * a_row, a_row, width, 0, sums);
     for (int64_t j = 0; j < width; ++j) y[begin + j] = add ? y[begin + j] + sums[j] : sums[j];
@@ -111,7 +123,7 @@ T sum_of(typename Part<T, count>::V of) {
 }
 
 template <int R, typename T>
-[[gnu::noinline]] void dot_rows(const T* a, int64_t a_row, int64_t columns, int64_t ahead,
+[[gnu::noinline]] void dot_rows(const T* a, int64_t a_row, int64_t columns, int64_t next_rows,
                                 const T* x, bool add, T* y) {
   Vector<T> sums[R][kChains] = {};
   const T* rows[R];
@@ -123,9 +135,10 @@ template <int R, typename T>
     for (int64_t c = 0; c < kChains; ++c) {
       const int64_t at = j + c * kLanes<T>;
       const Vector<T> right = load(x + at);
+      const int64_t soon = place_ahead<T>(at, columns, next_rows);
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
-        __builtin_prefetch(rows[r] + ahead + at);
+        __builtin_prefetch(rows[r] + soon);
         sums[r][c] += load(rows[r] + at) * right;
       }
     }
@@ -149,9 +162,9 @@ void dot(const void* x_, const void* a_, int64_t a_row, int64_t rows, int64_t co
   const T *a = static_cast<const T*>(a_), *x = static_cast<const T*>(x_);
   T* y = static_cast<T*>(y_);
   int64_t i = 0;
-  for (; i + kDotted <= rows; i += kDotted) {
-    const int64_t ahead = i + 2 * kDotted <= rows ? kDotted * a_row : 0;
-    dot_rows<kDotted>(a + i * a_row, a_row, columns, ahead, x, add, y + i);
+  for (; i + kRows <= rows; i += kRows) {
+    const int64_t next_rows = i + 2 * kRows <= rows ? kRows * a_row : 0;
+    dot_rows<kRows>(a + i * a_row, a_row, columns, next_rows, x, add, y + i);
   }
   for (; i < rows; ++i) dot_rows<1>(a + i * a_row, a_row, columns, 0, x, add, y + i);
 }
