@@ -37,8 +37,8 @@ MOST_NESTED = 32
 """Loops nested deeper than this are not optimized by LLVM."""
 _PER_STATEMENT = 256
 _PER_TURN = 64
-_SHORT = 256
-"""A nest of fewer points counts as one statement, however much it computes."""
+_FEWEST_POINTS = 16
+"""A number takes as long as a vector: its operations count as those of this many points."""
 
 
 def generated(text: str, function: Function) -> tuple[bytes, int]:
@@ -94,9 +94,8 @@ def _work(statements: Sequence[Statement]) -> float:
         total += _PER_STATEMENT
         match statement:
             case Nest():
-                points = estimate(statement.points)
-                if points > _SHORT:
-                    total += points * len(postorder([e.value for e in statement.effects]))
+                points = max(estimate(statement.points), _FEWEST_POINTS)
+                total += points * len(postorder([e.value for e in statement.effects]))
             case Loop():
                 turns = max(estimate(statement.axis.size), 1)
                 total += turns * (_work(statement.body) + _PER_TURN)

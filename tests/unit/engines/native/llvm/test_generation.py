@@ -92,7 +92,9 @@ def test_loops_in_turn_are_not_deep() -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """Make the ninth call of a short program the one that asks LLVM."""
-    monkeypatch.setattr(generation, "WORTH_LLVM", 9 * 256)
+    monkeypatch.setattr(generation, "WORTH_LLVM", 1 << 40)
+    work = round((1 << 40) / compiled().code.calls)
+    monkeypatch.setattr(generation, "WORTH_LLVM", 9 * work)
     return 9
 
 
@@ -122,6 +124,27 @@ def test_a_call_that_does_much_is_worth_llvm_at_once() -> None:
     assert not is_llvms(compiled(lambda x: lax.fori_loop(0, 10, lambda i, y: y * 0.5 + i, x)))
     assert compiled().code.calls > 1 << 18
     assert 10 < compiled(jnp.exp, np.zeros(1 << 20, np.float32)).code.calls < 10_000
+
+
+def test_numbers_take_as_long_as_vectors() -> None:
+    """The operations of a nest of one point count, not only the nest."""
+    start = tuple(np.float32(i) for i in range(20))
+
+    def turned(x: Any, times: int) -> Any:
+        def step(_: Any, numbers: Any) -> Any:
+            for _ in range(times):
+                numbers = tuple(
+                    a * b - c
+                    for a, b, c in zip(numbers, numbers[1:] + numbers[:1], start, strict=True)
+                )
+            return numbers
+
+        return jnp.stack(lax.fori_loop(0, 1000, step, tuple(x[i] for i in range(20))))
+
+    short, long = (compiled(lambda x, n=n: turned(x, n)) for n in (1, 4))
+    lines = [each.code.llvm.count("\n") for each in (short, long)]
+    assert lines[1] < 4 * lines[0]
+    assert long.code.calls < short.code.calls
 
 
 def test_long_code_is_llvms_after_more_calls() -> None:
