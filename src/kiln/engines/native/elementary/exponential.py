@@ -123,16 +123,13 @@ def logistic(x: Value) -> Value:
 
 def tanh(x: Value) -> Value:
     """Return tanh(x)."""
-    if x.dtype == "f32":
-        size = at_most(abs(x), 10.0)
-        small = (size * size * size).muladd(polynomial("tanh", size * size), size)
-        r, t = reduced(size * -2)
-        # Multiplied, because adding to the exponent loses nan.
-        e = (less_one(r) + 1) * _power(t)
-        return copysign(size.lt(0.65).select(small, 1 - (e + e) / (e + 1)), x)
     # (1 - e) / (1 + e), e = e^(-2|x|) = 2^n (p + 1): both are rounded once.
-    r, curved, power = _precise(at_most(abs(x), 20.0) * -2)
-    p = curved + r
+    if x.dtype == "f32":
+        r, t = reduced(at_most(abs(x), 10.0) * -2)
+        p, power = less_one(r), _power(t)
+    else:
+        r, curved, power = _precise(at_most(abs(x), 20.0) * -2)
+        p = curved + r
     return copysign(-p.muladd(power, power - 1) / p.muladd(power, power + 1), x)
 
 

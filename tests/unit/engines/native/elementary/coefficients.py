@@ -144,8 +144,6 @@ FITS: dict = {
         QUARTER,
         {"f32": 2, "f64": 6},
     ),
-    # tanh(x) = x + x^3 p(x^2) below 0.65
-    "tanh": (lambda z: _odd(mp.tanh, 1, z), 0, 0.65**2, {"f32": 4, "f64": 12}),
     # atan(t) = t + t^3 p(t^2) up to 1/2
     "atan": (lambda z: _odd(mp.atan, 1, z), 0, 0.25, {"f32": 5, "f64": 13}),
     # asin(x) = x + x^3 p(x^2) below 1/2
