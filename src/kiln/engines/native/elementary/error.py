@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kiln.engines.native.elementary.exponential import less_one, reduced
+from kiln.engines.native.elementary.exponential import less_one, power_of, reduced
 from kiln.engines.native.elementary.formats import (
     FORMATS,
     at_most,
@@ -24,16 +24,18 @@ def erf(x: Value) -> Value:
     """Return the error function."""
     f = FORMATS[x.dtype]
     size = abs(x)
+    if x.dtype == "f32":
+        # 1 - e, e = exp(-p) = 2^n (q + 1), is rounded once, and exact to small arguments.
+        bounded = at_most(size, 4.0)
+        r, t = reduced(-bounded.muladd(polynomial("erf_log", bounded), bounded))
+        power = power_of(t)
+        return copysign(-less_one(r).muladd(power, power - 1), x)
     small = size.muladd(polynomial("erf", size * size), size)
     # erfc = exp(-p). Further on it is negligible beside 1.
-    if x.dtype == "f32":
-        p = polynomial("erfc_log", at_most(size, 4.0))
-    else:
-        bounded = at_most(size, 6.0)
-        p = bounded.muladd(bounded, polynomial("erfcx_log", bounded - 2))
+    bounded = at_most(size, 6.0)
+    p = bounded.muladd(bounded, polynomial("erfcx_log", bounded - 2))
     r, t = reduced(-p)
-    power = ((integer_of(t) << f.digits) + f.one).bitcast(x.dtype)
-    large = 1 - (less_one(r) + 1) * power
+    large = 1 - (less_one(r) + 1) * power_of(t)
     return copysign(size.lt(1).select(small, large), x)
 
 
@@ -59,7 +61,7 @@ def _short_complement(x: Value) -> Value:
     f = FORMATS["f64"]
     r, t = reduced(-(x * x))
     e = (r * r).muladd(polynomial("exp", r, "f32"), r) + 1
-    power = ((integer_of(t) << f.digits) + f.one).bitcast("f64")
+    power = power_of(t)
     inverse = 1 / ((x + _K) * x.muladd(2, 1))
     series = polynomial("erfcx", (x - _K) * x.muladd(2, 1) * inverse, "f32")
     return e * power * (series * ((x + _K) * inverse))

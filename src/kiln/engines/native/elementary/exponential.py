@@ -44,7 +44,7 @@ def exponent_added(p: Value, t: Value) -> Value:
     return (integer_of(p) + (integer_of(t) << f.digits)).bitcast(p.dtype)
 
 
-def _power(t: Value) -> Value:
+def power_of(t: Value) -> Value:
     """Return 2^n, a normal number, of n in the low bits of t."""
     f = FORMATS[t.dtype]
     return ((integer_of(t) << f.digits) + f.one).bitcast(t.dtype)
@@ -98,7 +98,7 @@ def _precise(x: Value) -> tuple[Value, Value, Value]:
     large = n.muladd(-high, x)
     r = n.muladd(-low, large)
     rest = n.muladd(-low, large - r)
-    return r, (r * r).muladd(polynomial("exp", r), rest), _power(t)
+    return r, (r * r).muladd(polynomial("exp", r), rest), power_of(t)
 
 
 def expm1(x: Value) -> Value:
@@ -113,7 +113,7 @@ def expm1(x: Value) -> Value:
 def logistic(x: Value) -> Value:
     """Return 1 / (1 + e^-x)."""
     r, t = reduced(-x)
-    power = _power(t)
+    power = power_of(t)
     usual = 1 / less_one(r).muladd(power, power + 1)
     e = _everywhere(-abs(x))
     outside = ~abs(x).le(_USUAL[x.dtype])
@@ -126,7 +126,7 @@ def tanh(x: Value) -> Value:
     # (1 - e) / (1 + e), e = e^(-2|x|) = 2^n (p + 1): both are rounded once.
     if x.dtype == "f32":
         r, t = reduced(at_most(abs(x), 10.0) * -2)
-        p, power = less_one(r), _power(t)
+        p, power = less_one(r), power_of(t)
     else:
         r, curved, power = _precise(at_most(abs(x), 20.0) * -2)
         p = curved + r

@@ -70,6 +70,10 @@ def _erfcx(t, k):
     return mp.exp(x * x) * mp.erfc(x) * (1 + 2 * x)
 
 
+def _erf_log(x):
+    return -mp.log(mp.erfc(x)) / x - 1
+
+
 def _erf_inv(w):
     if abs(w) < 10 * NEAR:
         return mp.sqrt(mp.pi) / 2
@@ -163,8 +167,6 @@ FITS: dict = {
     "stirling": (_stirling, 0, 1 / mp.mpf(64), {"f32": 2, "f64": 7}),
     # digamma(x) = log(x) - 1 / (2 x) - p(1 / x^2) / x^2 for x >= 8
     "digamma": (_digamma, 0, 1 / mp.mpf(64), {"f32": 2, "f64": 7}),
-    # erfc(x) = exp(-p(x)) between 1 and 4
-    "erfc_log": (lambda x: -mp.log(mp.erfc(x)), 0.99, 4.01, {"f32": 9}),
     # erf_inv(x) = x p(w - middle), w = -log(1 - x^2), then x p(sqrt(w) - middle): Giles (2010)
     "erf_inv": (_erf_inv, 0, 5, {"f32": 9}),
     "erf_inv_tail": (lambda s: _erf_inv((s + 3) ** 2), 2.235 - 3, 4.1 - 3, {"f32": 8}),
@@ -186,6 +188,8 @@ WEIGHTED: dict = {
         4,
         {"f64": 17},
     ),
+    # erf(x) = 1 - exp(-x - x p(x)) from 0 to 4
+    "erf_log": (_erf_log, lambda x: x / mp.expm1(x + x * _erf_log(x)), 0, 4, {"f32": 8}),
 }
 
 
