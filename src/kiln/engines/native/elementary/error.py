@@ -22,7 +22,6 @@ _K = 3.75
 
 def erf(x: Value) -> Value:
     """Return the error function."""
-    f = FORMATS[x.dtype]
     size = abs(x)
     if x.dtype == "f32":
         # 1 - e, e = exp(-p) = 2^n (q + 1), is rounded once, and exact to small arguments.
@@ -58,7 +57,6 @@ def _complement(x: Value) -> Value:
 
 def _short_complement(x: Value) -> Value:
     """Return erfc(x), 0 <= x < 11, in f64 to the precision of f32."""
-    f = FORMATS["f64"]
     r, t = reduced(-(x * x))
     e = (r * r).muladd(polynomial("exp", r, "f32"), r) + 1
     power = power_of(t)
