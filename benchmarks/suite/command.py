@@ -102,7 +102,9 @@ def progress(number: int, count: int, line: dict[str, Any], started: float) -> s
 def write(result: Mapping[str, Any], folder: Path, name: str) -> None:
     """Write a result as JSON and Markdown, and draw it."""
     results.write(result, folder, name)
-    if importlib.util.find_spec("matplotlib"):
+    if not result["rows"]:
+        print("no picture: no row was measured")
+    elif importlib.util.find_spec("matplotlib"):
         picture = importlib.import_module("benchmarks.suite.picture")
         picture.draw(result, folder / f"{name}.svg")
     else:
