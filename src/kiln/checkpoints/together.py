@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kiln.base.errors import CheckpointError, one_line, three_lines
@@ -17,6 +17,7 @@ from kiln.base.files.writing import write_atomically
 from kiln.base.lazy import json
 from kiln.base.source import current_source
 from kiln.checkpoints.index import LEAF, NAME, Entry, Index, index_bytes, read_index
+from kiln.core.processes.exchanges import OTHERS
 from kiln.core.processes.peers import Peers
 
 PART = re.compile(r"part-[0-9]+\.json")
@@ -31,6 +32,12 @@ def part_name(index: int) -> str:
     return f"part-{index}.json"
 
 
+LONGEST_ERROR = 2000
+"""How much of an error other processes are told, in characters."""
+MOST_LISTED = 10
+"""How many errors of other processes an error lists."""
+
+
 class Meeting:
     """Exchanges among the processes about one save, stage by stage."""
 
@@ -38,26 +45,31 @@ class Meeting:
         self.others = others
         self._topic, self.asked = topic, asked
 
-    def exchange(self, stage: str, text: str = "", error: BaseException | None = None) -> list[str]:
-        """Publish a string to all processes and return those of all, in order of rank.
+    def exchange(
+        self, stage: str, text: str = "", error: BaseException | None = None
+    ) -> dict[str, tuple[int, ...]]:
+        """Publish a string to all processes and return those of all, each with its ranks.
 
         Raises: the error; CheckpointError if another process has one.
         """
-        said = json.dumps([text, None if error is None else one_line(error)])
-        found = self.others.exchange(f"{self._topic}/{stage}", str(said), self.asked)
+        wrong = None if error is None else one_line(error)[:LONGEST_ERROR]
+        said = str(json.dumps([text, wrong], ensure_ascii=False))
+        found = self.others.exchange(f"{self._topic}/{stage}", said, self.asked)
         if error is not None:
             raise error
-        read = [json.loads(each) for each in found.values()]
-        failed = [f"process {i}: {wrong}" for i, (_, wrong) in enumerate(read) if wrong]
+        read = [(json.loads(said), ranks) for said, ranks in found.items() if said != OTHERS]
+        failed = [f"process {rank}: {wrong}" for (_, wrong), ranks in read for rank in ranks if wrong]
         if failed:
+            more = len(failed) - MOST_LISTED
+            listed = "; ".join(failed[:MOST_LISTED]) + (f"; and {more} more" if more > 0 else "")
             raise CheckpointError(
                 three_lines(
                     f"{self.asked} at {current_source()}",
-                    f"it was not saved: {'; '.join(failed)}",
+                    f"it was not saved: {listed}",
                     "the previous checkpoint is unchanged",
                 )
             )
-        return [text for text, _ in read]
+        return {text: ranks for (text, _), ranks in read}
 
 
 def write_together(
@@ -109,10 +121,11 @@ def write_by_first(meeting: Meeting, write: Callable[[], None]) -> None:
     meeting.exchange("file")
 
 
-def _agreed_place(meeting: Meeting, final: Path, said: Sequence[str]) -> Path:
+def _agreed_place(meeting: Meeting, final: Path, said: Mapping[str, tuple[int, ...]]) -> Path:
     """Return the folder that process 0 created, after checking that all save to the same path."""
-    wanted, _, place = said[0].partition("\n")
-    others = [f"process {i} to {each}" for i, each in enumerate(said) if i and each != wanted]
+    first, *rest = said.items()
+    wanted, _, place = first[0].partition("\n")
+    others = [f"process {ranks[0]} to {each}" for each, ranks in rest if each != wanted]
     if others:
         raise CheckpointError(
             three_lines(

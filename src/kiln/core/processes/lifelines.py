@@ -15,9 +15,10 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kiln.base.process.forks import in_child
+from kiln.core.processes.exchanges import LATE, SAID
 from kiln.core.processes.handshake import LONGEST_S, RefusedError, authenticate, nonce, welcome
 from kiln.core.processes.lines import Line, Message
 
@@ -25,6 +26,8 @@ LONGEST_TRY_S = 5.0
 PAUSE_S = 0.05
 MOST_UNAUTHENTICATED = 64
 """The most unauthenticated connections; beyond that the oldest one is closed."""
+FOR_PROCESS_0 = ("beat", "pace", SAID, LATE)
+"""The kinds of messages that process 0 does not relay."""
 SHORTEST_QUEUE = 128
 """The least number of connections that may wait to be accepted."""
 
@@ -121,11 +124,16 @@ class Lifelines:
     def _start(self) -> None:
         threading.Thread(target=self._serve, name="kiln lifelines", daemon=True).start()
 
-    def send(self, message: Message) -> None:
-        """Send a message to all other processes."""
+    def send(self, message: Message, ranks: Sequence[int] | None = None) -> None:
+        """Send a message to all other processes, or to those with the given ranks.
+
+        Other processes than process 0 reach only that one, which relays messages to all.
+        """
         message = {"rank": self._index, **message}
-        for line in list(self._lines.values()):
-            line.send(message)
+        lines = self._lines.copy()
+        for rank in lines if ranks is None else ranks:
+            if rank in lines:
+                lines[rank].send(message)
 
     def stop(self) -> None:
         """Ignore messages from now on; the connections stay open until the process ends."""
@@ -208,7 +216,7 @@ class Lifelines:
     def _relay(self, line: Line, message: Message) -> None:
         rank = line.rank if self._index == 0 else message.get("rank", 0)
         assert type(rank) is int
-        if self._index == 0 and message.get("kind") not in ("beat", "pace"):
+        if self._index == 0 and message.get("kind") not in FOR_PROCESS_0:
             for other, each in self._lines.copy().items():
                 if other != rank:
                     each.send({**message, "rank": rank})
