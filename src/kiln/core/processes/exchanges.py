@@ -74,6 +74,12 @@ class Exchanges:
                 self._arrived.pop(topic, None)
             return found
 
+    def forget(self, topic: str) -> None:
+        """Drop the answer, which no thread waits for."""
+        with self._lock:
+            self._arrived.pop(topic, None)
+            self._answers.pop(topic, None)
+
     def give_up(self, topic: str) -> None:
         """Ask for an answer now, although texts are missing."""
         if self._index:

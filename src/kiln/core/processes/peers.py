@@ -336,7 +336,8 @@ class Peers:
         number = self._compared[key] = self._compared.get(key, 0) + 1
         asked = f"comparing {name} in the processes {group}"
         where = f"this process is at program {number}; "
-        said = self._told(f"{_PROGRAMS}{key}/{number}", f"{name} {digest}", asked, group, where)
+        topic, text = f"{_PROGRAMS}{key}/{number}", f"{name} {digest}"
+        said = self._told(topic, text, asked, group, self.patience, where)
         if len(said) > 1:
             listed = "; ".join([f"{_ranks(ranks)}: {text}" for text, ranks in said.items()])
             wrong = f"program {number} differs between the processes: {listed}"
@@ -345,22 +346,34 @@ class Peers:
             raise PeerError(three_lines(asked, wrong, _SAME))
 
     def exchange(
-        self, topic: str, text: str, asked: str, group: Sequence[int] = ()
+        self, topic: str, text: str, asked: str, group: Sequence[int] = (), limit: float = 0.0
     ) -> dict[str, tuple[int, ...]]:
         """Send a text to the processes of a group, by default all; return the texts of all.
 
         Equal texts are returned once, with the ranks that sent them. A topic is used once. Texts
-        are short: what is beyond `exchanges.LONGEST_TEXT` characters is cut off.
+        are short: what is beyond `exchanges.LONGEST_TEXT` characters is cut off. Any thread may
+        call it. `limit` is how many seconds to wait for the others, 0 for as long as they live.
 
-        Raises: PeerError; with the option `collective_timeout` also if one is late.
+        Raises: PeerError, also if one is late.
         """
-        return self._told(f"{_TEXTS}{topic}", text, asked, group or range(self.count))
+        return self._told(f"{_TEXTS}{topic}", text, asked, group or range(self.count), limit)
+
+    def tell(self, topic: str, text: str) -> None:
+        """Send a text to all processes without waiting for theirs."""
+        topic = f"{_TEXTS}{topic}"
+        self._exchanges.say(topic, text[:LONGEST_TEXT], range(self.count))
+        self._exchanges.forget(topic)
 
     def _told(
-        self, topic: str, text: str, asked: str, group: Sequence[int], where: str = ""
+        self,
+        topic: str,
+        text: str,
+        asked: str,
+        group: Sequence[int],
+        limit: float,
+        where: str = "",
     ) -> dict[str, tuple[int, ...]]:
         self.check(asked)
-        limit = self.patience if where else options().collective_timeout
         end = time.monotonic() + limit if limit else None
         event = self._exchanges.say(topic, text[:LONGEST_TEXT], group)
         while not event.wait(POLL_S):

@@ -330,11 +330,8 @@ def test_texts_are_exchanged() -> None:
 def test_an_exchange_names_who_is_late() -> None:
     _, first, second = pair()
     for each, other in ((first, 1), (second, 0)):
-        with (
-            override(collective_timeout=1),
-            pytest.raises(PeerError, match=f"process {other} has not reached it within 1 s"),
-        ):
-            each.exchange(f"topic/{other}", "", "exchanging")
+        with pytest.raises(PeerError, match=rf"process {other} has not reached it within 0\.2 s"):
+            each.exchange(f"topic/{other}", "", "exchanging", limit=0.2)
 
 
 @pytest.mark.parametrize("way", ["exchange", "agree"])
@@ -360,6 +357,14 @@ def test_one_that_leaves_just_after_an_exchange(rank: int, way: str) -> None:
         staying.leave(10.0)
 
     assert together(end, stay) == [None, None]
+
+
+def test_a_text_that_is_told_is_not_waited_for() -> None:
+    _, first, second = pair()
+    for number, (each, other) in enumerate([(first, second), (second, first)]):
+        each.tell(f"topic/{number}", "a")
+        told = other.exchange(f"topic/{number}", "b", "exchanging")
+        assert told == ({"a": (0,), "b": (1,)} if number == 0 else {"b": (0,), "a": (1,)})
 
 
 def test_long_messages_arrive_whole() -> None:
