@@ -22,6 +22,9 @@ MOST = 16
 QUIET_S = 30.0
 """A process is reported no more often than once in this time."""
 
+MEETINGS = "meetings"
+"""The group of the exchanges of all processes, which have numbers of their own."""
+
 _ALL = "all"
 
 
@@ -79,7 +82,8 @@ class Standings:
         """Return a line for each process that was late, for programs that all have reached."""
         found, limit = [], 1000 * options().straggler_seconds
         for (group, number), late in list(self._late.items()):
-            ranks = range(self._count) if group == _ALL else [int(r) for r in group.split(",")]
+            is_all = group in (_ALL, MEETINGS)
+            ranks = range(self._count) if is_all else [int(r) for r in group.split(",")]
             reached = self._reached.get(group, {})
             if any(reached.get(rank, 0) < number for rank in ranks):
                 continue

@@ -19,7 +19,7 @@ from kiln.core.processes.exchanges import ANSWER, LATE, LONGEST_TEXT, SAID, Exch
 from kiln.core.processes.joining import Connector, JoinRequest, Link
 from kiln.core.processes.lifelines import Lifelines
 from kiln.core.processes.lines import Message
-from kiln.core.processes.pace import Pace, Standings
+from kiln.core.processes.pace import MEETINGS, Pace, Standings
 from kiln.core.processes.tasks import Task, started
 
 T = TypeVar("T")
@@ -71,6 +71,7 @@ class Peers:
         self._last_check = time.monotonic()
         self._unfinished: Task | None = None
         self._port: int | None = None
+        self._meetings = 0
         self._pace, self._standings = Pace(count), Standings(count)
         self._exchanges = Exchanges(index, self._send, lambda: {*self.left})
         self._lifelines = Lifelines(
@@ -357,6 +358,18 @@ class Peers:
         Raises: PeerError, also if one is late.
         """
         return self._told(f"{_TEXTS}{topic}", text, asked, group or range(self.count), limit)
+
+    def meet_again(self, name: str, asked: str, text: str) -> dict[str, tuple[int, ...]]:
+        """Exchange texts as a program does data: one that is late is named, or given up.
+
+        Raises: PeerError.
+        """
+        self._meetings += 1
+        number, limit = self._meetings, options().collective_timeout
+        self._pace.arrive(time.monotonic(), MEETINGS, number, name)
+        found = self.exchange(f"{MEETINGS}/{number}", text, asked, limit=limit)
+        self._pace.depart()
+        return found
 
     def tell(self, topic: str, text: str) -> None:
         """Send a text to all processes without waiting for theirs."""

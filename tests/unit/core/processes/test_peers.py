@@ -330,6 +330,7 @@ def test_texts_are_exchanged() -> None:
 def test_an_exchange_names_who_is_late() -> None:
     _, first, second = pair()
     for each, other in ((first, 1), (second, 0)):
+        # Each about a topic of its own.
         with pytest.raises(PeerError, match=rf"process {other} has not reached it within 0\.2 s"):
             each.exchange(f"topic/{other}", "", "exchanging", limit=0.2)
 
@@ -357,6 +358,17 @@ def test_one_that_leaves_just_after_an_exchange(rank: int, way: str) -> None:
         staying.leave(10.0)
 
     assert together(end, stay) == [None, None]
+
+
+def test_a_meeting_names_who_is_late() -> None:
+    _, first, second = pair()
+    met = [lambda p=p: p.meet_again("sync", "asked", f"{p.index}") for p in (first, second)]
+    assert together(*met) == [{"0": (0,), "1": (1,)}] * 2
+    with (
+        override(collective_timeout=1),
+        pytest.raises(PeerError, match="process 1 has not reached it within 1 s"),
+    ):
+        first.meet_again("sync", "asked", "")
 
 
 def test_a_text_that_is_told_is_not_waited_for() -> None:
