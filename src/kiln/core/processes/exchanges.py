@@ -105,9 +105,14 @@ class Exchanges:
     def _note(self, rank: int, message: Message) -> None:
         topic = str(message["topic"])
         with self._lock:
-            self._groups[topic] = _read(str(message["group"]))
-            self._said.setdefault(topic, {})[rank] = str(message["text"])
-        self._settle(topic)
+            # Read once: for each message it would take as long as all of them.
+            if topic not in self._groups:
+                self._groups[topic] = _read(str(message["group"]))
+            said = self._said.setdefault(topic, {})
+            said[rank] = str(message["text"])
+            is_complete = len(said) >= len(self._groups[topic])
+        if is_complete or self._left():
+            self._settle(topic)
 
     def _settle(self, topic: str, *, is_late: bool = False) -> None:
         """In process 0, send the answer if all texts are there, or one will never come."""

@@ -235,7 +235,7 @@ class Lifelines:
         incoming.rank = rank
         incoming.send(answer)
         self._lines[rank] = incoming
-        if not self.absent():
+        if len(self._lines) == self._count - 1:
             self._stop_listening()
             self._all_here.set()
 
