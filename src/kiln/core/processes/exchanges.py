@@ -7,6 +7,7 @@ not with its square.
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -59,7 +60,7 @@ class Exchanges:
         """Send a text to the processes of a group; return the event of the answer."""
         with self._lock:
             event = self._arrived[topic] = threading.Event()
-        message: Message = {"kind": SAID, "topic": topic, "text": text, "group": _written(group)}
+        message: Message = {"kind": SAID, "topic": topic, "text": text, "group": written(tuple(group))}
         if self._index:
             self._send(message, (0,))
         else:
@@ -107,7 +108,7 @@ class Exchanges:
         with self._lock:
             # Read once: for each message it would take as long as all of them.
             if topic not in self._groups:
-                self._groups[topic] = _read(str(message["group"]))
+                self._groups[topic] = read(str(message["group"]))
             said = self._said.setdefault(topic, {})
             said[rank] = str(message["text"])
             is_complete = len(said) >= len(self._groups[topic])
@@ -132,7 +133,7 @@ class Exchanges:
 
     def _arrive(self, topic: str, text: str) -> None:
         texts, absent = json.loads(text)
-        answer = Answer({said: _read(ranks) for said, ranks in texts}, tuple(absent))
+        answer = Answer({said: read(ranks) for said, ranks in texts}, tuple(absent))
         with self._lock:
             event = self._arrived.get(topic)
             if event is not None:
@@ -155,13 +156,17 @@ def _joined(said: dict[int, str]) -> list[tuple[str, str]]:
             kept[text] = ranks
     if others:
         kept[OTHERS] = sorted(others)
-    return [(text, _written(ranks)) for text, ranks in kept.items()]
+    return [(text, written(tuple(ranks))) for text, ranks in kept.items()]
 
 
-def _written(ranks: Sequence[int]) -> str:
-    """Return ranks as text: runs of consecutive ones by their ends, such as `0-3,5`."""
+@functools.lru_cache(64)
+def written(ranks: Sequence[int]) -> str:
+    """Return ranks in order as text: runs of consecutive ones by their ends, such as `0-3,5`.
+
+    `ranks` are hashable: a tuple or a range.
+    """
     runs: list[list[int]] = []
-    for rank in sorted(ranks):
+    for rank in ranks:
         if runs and rank == runs[-1][1] + 1:
             runs[-1][1] = rank
         else:
@@ -169,7 +174,11 @@ def _written(ranks: Sequence[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def _read(text: str) -> tuple[int, ...]:
+def read(text: str) -> tuple[int, ...]:
+    """Return the ranks of a text that `written` made.
+
+    Raises: ValueError if the text is not one.
+    """
     found: list[int] = []
     for run in text.split(","):
         first, _, last = run.partition("-")

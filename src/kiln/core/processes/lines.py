@@ -42,8 +42,12 @@ class Line:
 
     def send(self, message: Message) -> None:
         """Send a message, unless the other side has closed the connection or does not read."""
+        self.send_encoded(encoded(message))
+
+    def send_encoded(self, data: bytes) -> None:
+        """Send messages in the form of `encoded`, as `send` does."""
         with self._sending, contextlib.suppress(OSError):
-            self._send_all(json.dumps(message).encode() + b"\n")
+            self._send_all(data)
 
     def _send_all(self, data: bytes) -> None:
         """Send bytes; part of a line would damage the next one, so that it closes the connection.
@@ -102,6 +106,11 @@ class Line:
         waiting = select.poll()
         waiting.register(self.connection, event)
         return bool(waiting.poll(seconds * 1000))
+
+
+def encoded(message: Message) -> bytes:
+    """Return a message as a line of bytes."""
+    return json.dumps(message).encode() + b"\n"
 
 
 def _message(line: bytes) -> Message:

@@ -14,6 +14,7 @@ import time
 
 from kiln.base.options.config import options
 from kiln.base.source import current_source
+from kiln.core.processes.exchanges import read, written
 from kiln.core.processes.lines import Message
 
 MOST = 16
@@ -32,7 +33,7 @@ class Pace:
     """What this process measures: one reading of the clock for each program, and a comparison."""
 
     def __init__(self, count: int) -> None:
-        self._all = ",".join(map(str, range(count)))
+        self._all = written(range(count))
         self._end = float("inf")
         self._reached: dict[str, int] = {}
         self._late: collections.deque[tuple[str, int, int, str]] = collections.deque(maxlen=MOST)
@@ -83,7 +84,7 @@ class Standings:
         found, limit = [], 1000 * options().straggler_seconds
         for (group, number), late in list(self._late.items()):
             is_all = group in (_ALL, MEETINGS)
-            ranks = range(self._count) if is_all else [int(r) for r in group.split(",")]
+            ranks = range(self._count) if is_all else read(group)
             reached = self._reached.get(group, {})
             if any(reached.get(rank, 0) < number for rank in ranks):
                 continue

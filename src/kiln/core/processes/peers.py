@@ -15,7 +15,7 @@ from kiln.base.errors import JaxRuntimeError, PeerError, one_line, three_lines
 from kiln.base.options.config import options
 from kiln.base.process.identity import become
 from kiln.base.source import current_source
-from kiln.core.processes.exchanges import ANSWER, LATE, LONGEST_TEXT, SAID, Exchanges
+from kiln.core.processes.exchanges import ANSWER, LATE, LONGEST_TEXT, SAID, Exchanges, written
 from kiln.core.processes.joining import Connector, JoinRequest, Link
 from kiln.core.processes.lifelines import Lifelines
 from kiln.core.processes.lines import Message
@@ -262,7 +262,7 @@ class Peers:
             # process in it.
             self._await(self._unfinished, lambda: self.check(asked))
             self._unfinished = None
-        key = ",".join(map(str, group))
+        key = written(tuple(group))
         number = self._runs[key] = self._runs.get(key, 0) + 1
         known = self._known.setdefault(key, {})
         known[number] = f"{name} {digest}"
@@ -306,7 +306,7 @@ class Peers:
 
     def _give_up(self, group: Sequence[int], number: int, name: str, limit: int) -> None:
         """Raise the error of a program that has not ended in time: it names the late processes."""
-        reached = self._reached.get(",".join(map(str, group)), {})
+        reached = self._reached.get(written(tuple(group)), {})
         late = [r for r in group if r != self.index and reached.get(r, 0) < number]
         what = f"program {number} ({name}) within {limit} seconds"
         wrong = f"no process is late, and they have not ended {what}"
@@ -333,7 +333,7 @@ class Peers:
 
         Raises: PeerError, in all of them, if they differ.
         """
-        key = ",".join(map(str, group))
+        key = written(tuple(group))
         number = self._compared[key] = self._compared.get(key, 0) + 1
         asked = f"comparing {name} in the processes {group}"
         where = f"this process is at program {number}; "

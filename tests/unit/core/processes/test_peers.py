@@ -204,7 +204,7 @@ def test_one_that_left_runs_no_more_programs() -> None:
     together(lambda: second.leave(0.5), lambda: until(lambda: 1 in first.left))
     assert store.closed == [False]
     # It may still be in the last one that both have begun.
-    first._runs["0,1"] = 0
+    first._runs["0-1"] = 0
     assert first.run((0, 1), lambda: time.sleep(0.3) or 1, "step") == 1
     with pytest.raises(PeerError, match="process 1 has ended without running this program"):
         first.run((0, 1), lambda: time.sleep(20), "step")

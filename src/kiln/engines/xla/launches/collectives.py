@@ -13,6 +13,10 @@ _LINE = re.compile(rf"^\s*(?:ROOT )?%?(\S+) = (.*?) ({'|'.join(KINDS)})(?:-start
 _SHAPE = re.compile(r"\b([a-z]+[0-9]*)\[([0-9,]*)\]")
 _GROUP = re.compile(r"replica_groups=\{\{([0-9,]+)\}")
 _IOTA = re.compile(r"replica_groups=\[[0-9]+,([0-9]+)\]")
+_MESH = re.compile(r"replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}")
+_AXIS = re.compile(r"'([^']+)'=([0-9]+)")
+_PART = re.compile(r"'([^']+)'(?::\([0-9]+\)([0-9]+))?")
+"""An axis of a mesh, or a part of one, such as `'x'` and `'x':(2)4`."""
 _BYTES = {"pred": 1, "bf16": 2, "c64": 8, "c128": 16}
 
 
@@ -54,6 +58,9 @@ def _size(text: str) -> int:
         return group[1].count(",") + 1
     if iota := _IOTA.search(text):
         return int(iota[1])
+    if mesh := _MESH.search(text):
+        sizes = dict(_AXIS.findall(mesh[1]))
+        return math.prod(int(part or sizes[axis]) for axis, part in _PART.findall(mesh[2]))
     return 2
 
 

@@ -17,6 +17,8 @@ ENTRY %main (p: f32[8]) -> f32[8] {
   %all-gather.3 = s8[8,4]{1,0} all-gather(%p), replica_groups={{0,1},{2,3}}, dimensions={0}
   %reduce-scatter.4 = c64[2]{0} reduce-scatter(%p), replica_groups=[1,4]<=[4], to_apply=%add
   %start.5 = pred[16]{0} collective-permute-start(%p), source_target_pairs={{0,1},{1,0}}
+  %all-reduce.7 = s32[]{:T(128)} all-reduce(%p), replica_groups=mesh['a'=4,'b'=2] {'a'}, to_apply=%add
+  %all-reduce.8 = s32[] all-reduce(%p), replica_groups=mesh['a'=4,'b'=2] {'a':(1)2,'b'}, to_apply=%add
   ROOT %all-to-all.6 = (f32[2]{0}, f32[2]{0}) all-to-all(%p, %q), replica_groups={{0,1}}
 }
 """
@@ -32,6 +34,8 @@ def test_kinds_bytes_and_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
         "all-gather.3": Collective("all-gather", 16, 2),
         "reduce-scatter.4": Collective("reduce-scatter", 64, 4),
         "start.5": Collective("collective-permute", 16, 2),
+        "all-reduce.7": Collective("all-reduce", 4, 4),
+        "all-reduce.8": Collective("all-reduce", 4, 4),
         "all-to-all.6": Collective("all-to-all", 16, 2),
     }
     assert {program for program, _ in found} == {"jit_step"}
