@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kiln.base.errors import CheckpointError, one_line, three_lines
 from kiln.base.files.writing import write_atomically
 from kiln.base.lazy import json
 from kiln.base.source import current_source
-from kiln.checkpoints.index import LEAF, NAME, Entry, Index, index_bytes, read_index
+from kiln.checkpoints.index import NAME, Index, index_bytes, part_bytes, read_part
 from kiln.core.processes.exchanges import OTHERS
 from kiln.core.processes.peers import Peers
 
@@ -97,9 +97,9 @@ def write_together(
             meeting.exchange("folder", error=error)
             raise
         place = _agreed_place(meeting, final, meeting.exchange("folder", f"{final}\n{made}"))
-        _write_part(meeting, place, write)
+        own = _write_part(meeting, place, write)
         try:
-            _join(meeting, place)
+            _join(meeting, place, own)
             stack.close()
         except Exception as error:
             meeting.exchange("index", error=error)
@@ -137,29 +137,31 @@ def _agreed_place(meeting: Meeting, final: Path, said: Mapping[str, tuple[int, .
     return Path(place)
 
 
-def _write_part(meeting: Meeting, place: Path, write: Callable[[Path], Index]) -> None:
+def _write_part(meeting: Meeting, place: Path, write: Callable[[Path], Index]) -> Index:
+    """Write the blocks of this process and return their index; others than process 0 store it."""
     try:
         if not place.is_dir():
             raise CheckpointError(
                 f"there is no folder {place} here: the processes do not share a file system"
             )
-        content = index_bytes(write(place))
-        write_atomically(place / part_name(meeting.others.index), [content])
+        own = write(place)
+        if meeting.others.index:
+            write_atomically(place / part_name(meeting.others.index), [part_bytes(own)])
     except Exception as error:
         meeting.exchange("blocks", error=error)
         raise
     meeting.exchange("blocks")
+    return own
 
 
-def _join(meeting: Meeting, place: Path) -> None:
+def _join(meeting: Meeting, place: Path, own: Index) -> None:
     """Write the index of the blocks of all processes."""
-    names = [part_name(i) for i in range(meeting.others.count)]
-    parts = [read_index(place, meeting.asked, name) for name in names]
-    first = parts[0]
-    paths = [[entry.path for entry in part.entries] for part in parts]
-    for i, found in enumerate(paths):
-        if found != paths[0]:
-            differing = sorted(set(found) ^ set(paths[0])) or found
+    names = [part_name(i) for i in range(1, meeting.others.count)]
+    parts = [read_part(place, name, meeting.asked) for name in names]
+    paths = [entry.path for entry in own.entries]
+    for i, part in enumerate(parts, 1):
+        if part.paths != paths:
+            differing = sorted(set(part.paths) ^ set(paths)) or part.paths
             raise CheckpointError(
                 three_lines(
                     f"{meeting.asked} at {current_source()}",
@@ -167,13 +169,6 @@ def _join(meeting: Meeting, place: Path) -> None:
                     "save the same tree in all processes",
                 )
             )
-    together = zip(*[part.entries for part in parts], strict=True)
-    entries = tuple([_joined(same) for same in together])
-    write_atomically(place / NAME, [index_bytes(Index(first.tree, entries, first.metadata))])
+    write_atomically(place / NAME, [index_bytes(own, parts)])
     for name in names:
         (place / name).unlink()
-
-
-def _joined(entries: Sequence[Entry]) -> Entry:
-    values = {field: getattr(entries[0], field) for field in LEAF}
-    return Entry(**values, blocks=tuple([b for entry in entries for b in entry.blocks]))
