@@ -58,7 +58,9 @@ class Meeting:
         if error is not None:
             raise error
         read = [(json.loads(said), ranks) for said, ranks in found.items() if said != OTHERS]
-        failed = [f"process {rank}: {wrong}" for (_, wrong), ranks in read for rank in ranks if wrong]
+        failed = [
+            f"process {rank}: {wrong}" for (_, wrong), ranks in read for rank in ranks if wrong
+        ]
         if failed:
             more = len(failed) - MOST_LISTED
             listed = "; ".join(failed[:MOST_LISTED]) + (f"; and {more} more" if more > 0 else "")

@@ -110,9 +110,7 @@ def command(given: argparse.Namespace) -> int:
     return found.status
 
 
-def profiled(
-    program: Callable[[], None], words: Sequence[str], with_xla: bool = False
-) -> Profiled:
+def profiled(program: Callable[[], None], words: Sequence[str], with_xla: bool = False) -> Profiled:
     """Run a program with instrumented programs and return what was measured.
 
     With `with_xla` the operations that XLA runs are recorded too.

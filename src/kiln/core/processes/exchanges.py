@@ -60,7 +60,12 @@ class Exchanges:
         """Send a text to the processes of a group; return the event of the answer."""
         with self._lock:
             event = self._arrived[topic] = threading.Event()
-        message: Message = {"kind": SAID, "topic": topic, "text": text, "group": written(tuple(group))}
+        message: Message = {
+            "kind": SAID,
+            "topic": topic,
+            "text": text,
+            "group": written(tuple(group)),
+        }
         if self._index:
             self._send(message, (0,))
         else:

@@ -10,6 +10,7 @@ from jaxlib import _profile_data, _profiler
 
 from kiln.base.named_tuples import NamedTuple
 
+
 class Operation(NamedTuple):
     """An operation of a program that has run, in seconds of `time.perf_counter`."""
 
