@@ -47,7 +47,7 @@ def _others(count: int, port: int, told: Any) -> None:
         line.rank = 0
         lines.append(line)
     told.send(time.perf_counter() - begin)
-    for number in range(ROUNDS):
+    for _ in range(ROUNDS):
         topic = told.recv()
         begin = time.perf_counter()
         text = {"kind": SAID, "topic": topic, "text": "the same", "group": f"0-{count - 1}"}

@@ -34,7 +34,7 @@ def test_one_trace_of_all_processes(count: int, tmp_path: Path) -> None:
     done = launched("kiln", *words, count=count, devices=1, KILN_CHECK="")
     assert done.returncode == 0, done.stderr
     (row,) = re.findall(
-        r"^\[0\]\s+256 bytes\s+(\d)\s+(\d)\s.* jit__lambda_: all-reduce", done.stdout, re.M
+        r"^\[0\]\s+256 bytes\s+(\d)\s+(\d)\s.* jit__lambda_: all-reduce", done.stdout, re.MULTILINE
     )
     assert row == (str(count), "5")
     merged = json.loads(trace.read_text(encoding="utf-8"))

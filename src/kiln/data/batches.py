@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -14,7 +15,7 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import options, options_of_key, override
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_unflatten
-from kiln.core.processes.peers import Peers, peers
+from kiln.core.processes.peers import peers
 from kiln.data.feed import End, Feed
 from kiln.data.rounds import CHOICES, Rounds, Uneven
 from kiln.data.rows import Local, local_batch, with_devices
@@ -121,7 +122,7 @@ class Batches(Iterator[Any]):
                 three_lines(
                     f"the length of {self._place} at {current_source()}",
                     "the source has no length",
-                    "give the number where it is needed, as in kiln.debug.track(batches, total=100)",
+                    "give the number where it is needed: kiln.debug.track(batches, total=100)",
                 )
             )
         return max(0, self._length - self._position.batches)
@@ -245,7 +246,7 @@ def _items(reading: _Reading) -> Generator[_Item | None, None, None]:
             while True:
                 batch = None
                 if has_more:
-                    batch = _own(reading, number, lambda: reading.local(number))
+                    batch = _own(reading, number, functools.partial(reading.local, number))
                 has_more = batch is not None
                 verdict = reading.rounds.settle(number, batch, reading.asked(number))
                 if verdict.action == "end":
@@ -257,7 +258,7 @@ def _items(reading: _Reading) -> Generator[_Item | None, None, None]:
                     last = batch
                 assert last is not None
                 used = last if batch is not None else last.without_rows()
-                value = _own(reading, number, lambda: reading.placed(used, verdict.rows))
+                value = _own(reading, number, functools.partial(reading.placed, used, verdict.rows))
                 examples += used.all_rows(verdict.rows or 0, reading.place)
                 yield _Item(value, Position(number, examples), reading.reader.state())
     except GeneratorExit:

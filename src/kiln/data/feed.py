@@ -11,7 +11,6 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.process.forks import in_child
 from kiln.base.weak import WeakSet
 
-
 POLL_S = 0.2
 """How often a thread that waits for an item looks for failures of other processes."""
 

@@ -97,7 +97,8 @@ def test_batches_without_rows() -> None:
 def test_leaves_that_differ() -> None:
     other = Said("batch", 4, 4, "int32[rows]")
     assert decided("pad", [rows(4), other]) == [
-        "batch 0 differs between the processes: float32[rows] in process 0; int32[rows] in process 1"
+        "batch 0 differs between the processes: float32[rows] in process 0; "
+        "int32[rows] in process 1"
     ]
 
 

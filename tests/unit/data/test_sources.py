@@ -105,5 +105,5 @@ def test_what_is_no_position(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize("text", ['{"bytes": 3}', '{"bytes": "?"}', "[]", "{}", "null", "x"])
 def test_states_that_were_changed(text: str) -> None:
     position = Position(1, 1, 1, json.dumps([[text, [0]]]))
-    with pytest.raises(ValueError, match="state|Expecting"):
+    with pytest.raises(ValueError, match=r"state|Expecting"):
         Reader(Loader(), position, None, "asked")

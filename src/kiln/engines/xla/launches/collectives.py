@@ -9,7 +9,8 @@ from kiln.base.named_tuples import NamedTuple
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "collective-permute", "all-to-all")
 _MODULE = re.compile(r"^HloModule ([\w.\-]+)")
-_LINE = re.compile(rf"^\s*(?:ROOT )?%?(\S+) = (.*?) ({'|'.join(KINDS)})(?:-start)?\((.*)$", re.M)
+_KIND = "|".join(KINDS)
+_LINE = re.compile(rf"^\s*(?:ROOT )?%?(\S+) = (.*?) ({_KIND})(?:-start)?\((.*)$", re.MULTILINE)
 _SHAPE = re.compile(r"\b([a-z]+[0-9]*)\[([0-9,]*)\]")
 _GROUP = re.compile(r"replica_groups=\{\{([0-9,]+)\}")
 _IOTA = re.compile(r"replica_groups=\[[0-9]+,([0-9]+)\]")

@@ -12,13 +12,13 @@ HloModule jit_step, is_scheduled=true, entry_computation_layout={()->f32[]}
 
 ENTRY %main (p: f32[8]) -> f32[8] {
   %p = f32[8]{0} parameter(0)
-  %all-reduce.1 = f32[8,2]{1,0} all-reduce(%p), channel_id=1, replica_groups={{0,1,2,3}}, to_apply=%add
-  %all-reduce.2 = (bf16[8]{0}, f64[]) all-reduce(%p, %q), replica_groups=[2,4]<=[8], to_apply=%add
+  %all-reduce.1 = f32[8,2]{1,0} all-reduce(%p), channel_id=1, replica_groups={{0,1,2,3}}
+  %all-reduce.2 = (bf16[8]{0}, f64[]) all-reduce(%p, %q), replica_groups=[2,4]<=[8]
   %all-gather.3 = s8[8,4]{1,0} all-gather(%p), replica_groups={{0,1},{2,3}}, dimensions={0}
-  %reduce-scatter.4 = c64[2]{0} reduce-scatter(%p), replica_groups=[1,4]<=[4], to_apply=%add
+  %reduce-scatter.4 = c64[2]{0} reduce-scatter(%p), replica_groups=[1,4]<=[4]
   %start.5 = pred[16]{0} collective-permute-start(%p), source_target_pairs={{0,1},{1,0}}
-  %all-reduce.7 = s32[]{:T(128)} all-reduce(%p), replica_groups=mesh['a'=4,'b'=2] {'a'}, to_apply=%add
-  %all-reduce.8 = s32[] all-reduce(%p), replica_groups=mesh['a'=4,'b'=2] {'a':(1)2,'b'}, to_apply=%add
+  %all-reduce.7 = s32[]{:T(128)} all-reduce(%p), replica_groups=mesh['a'=4,'b'=2] {'a'}
+  %all-reduce.8 = s32[] all-reduce(%p), replica_groups=mesh['a'=4,'b'=2] {'a':(1)2,'b'}
   ROOT %all-to-all.6 = (f32[2]{0}, f32[2]{0}) all-to-all(%p, %q), replica_groups={{0,1}}
 }
 """

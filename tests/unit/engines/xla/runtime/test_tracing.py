@@ -17,7 +17,7 @@ def test_operations_are_recorded_with_their_programs() -> None:
     x = kiln.device_put(np.ones((64, 64), np.float32), NamedSharding(mesh, P("d")))
 
     @kiln.jit
-    def traced_product(x):  # noqa: ANN001, ANN202
+    def traced_product(x):
         return (x @ x.T).sum()
 
     traced_product(x).block_until_ready()
