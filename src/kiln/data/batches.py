@@ -80,7 +80,8 @@ class Batches(Iterator[Any]):
             )
         self._others = peers()
         self._place, self._topic = place, f"data-{next(_numbers)}"
-        self._position, self._state = position_of(state, place), None
+        self._position = position_of(state, place)
+        self._state: str | None = None
         self._is_over, self._asked_states = False, 0
         self._length = _length(source)
         limit = options().collective_timeout
@@ -90,7 +91,7 @@ class Batches(Iterator[Any]):
             sharding=with_devices(sharding),
             begin=self._position,
             is_padded=uneven == "pad",
-            count=1 if self._others is None else self._others.count,
+            processes=1 if self._others is None else self._others.count,
             place=place,
             options=options_of_key(options().key()),
         )
@@ -106,7 +107,7 @@ class Batches(Iterator[Any]):
         found = self._feed.take(self._check)
         if isinstance(found, End):
             self._is_over = True
-            raise found.error or StopIteration
+            raise StopIteration if found.error is None else found.error
         item = cast(_Item, found)
         self._position, self._state = item.position, item.state
         return item.value
@@ -186,7 +187,7 @@ class _Reading(NamedTuple):
     sharding: Any
     begin: Position
     is_padded: bool
-    count: int
+    processes: int
     place: str
     options: dict[str, Any]
 
@@ -205,7 +206,7 @@ class _Reading(NamedTuple):
     def skip(self) -> bool:
         """Read what was taken before; tell whether there is more."""
         begin = self.reader.skipped
-        if begin.processes == self.count or not begin.examples:
+        if begin.processes == self.processes or not begin.examples:
             return all(self.local(number) is not None for number in range(begin.batches))
         passed = 0
         while passed < begin.examples:
@@ -217,7 +218,7 @@ class _Reading(NamedTuple):
             raise ValueError(
                 three_lines(
                     f"{self.place}, from a position of {begin.processes} processes",
-                    f"{begin.examples} examples were taken, and batches of {self.count} processes "
+                    f"{begin.examples} examples were taken, and batches of {self.processes} processes "
                     f"end at {passed}",
                     "choose batches that divide it, or pass a function of the number of examples",
                 )

@@ -18,6 +18,9 @@ _PAIRS = (("get_state", "set_state"), ("state_dict", "load_state_dict"))
 """How iterators of grain, and datasets and loaders of torch and Hugging Face, tell their state."""
 
 
+_NUMBERS = ("batches", "examples", "processes")
+
+
 class Position(NamedTuple):
     """How far a run has come.
 
@@ -48,9 +51,9 @@ def position_of(state: Any, asked: str) -> Position:
     if state is None:
         return Position()
     try:
-        numbers = [operator.index(state[name]) for name in ("batches", "examples", "processes")]
+        batches, examples, processes = (operator.index(state[name]) for name in _NUMBERS)
         source = state["source"]
-        is_good = min(numbers) >= 0 and isinstance(source, str)
+        is_good = min(batches, examples, processes) >= 0 and isinstance(source, str)
         if is_good and source:
             is_good = all(
                 isinstance(text, str) and all(type(rank) is int for rank in ranks)
@@ -66,7 +69,7 @@ def position_of(state: Any, asked: str) -> Position:
                 "pass what get_state() has returned, or what was restored of it",
             )
         )
-    return Position(*numbers, source)
+    return Position(batches, examples, processes, source)
 
 
 class Reader:

@@ -200,7 +200,8 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     ]
     expected = _sent(values, 0)
     differs = [not np.all(np.equal(a, b)) for a, b in zip(values, expected, strict=True)]
-    others, said = peers(), {"1" if any(differs) else "0": (processes().index,)}
+    others = peers()
+    said: dict[str, tuple[int, ...]] = {"1" if any(differs) else "0": (processes().index,)}
     if others is not None:
         said = others.meet_again("assert_equal", f"assert_equal at {current_source()}", *said)
     if "1" in said:

@@ -119,13 +119,14 @@ def profiled(program: Callable[[], None], words: Sequence[str], with_xla: bool =
     found = limits.measured()
     before = {id(each) for each in profiles()}
     config.update("profile", True)
+    nothing = contextlib.nullcontext[list[trace_events.Span]]([])
     try:
         with (
             explain_recompiles() as records,
             explain_fallbacks() as fallbacks,
             _transfers() as transfers,
             sampled() as samples,
-            processes.recorded() if with_xla else contextlib.nullcontext([]) as spans,
+            processes.recorded() if with_xla else nothing as spans,
         ):
             begin = time.perf_counter()
             status = status_of(program)
