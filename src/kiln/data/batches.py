@@ -218,8 +218,8 @@ class _Reading(NamedTuple):
             raise ValueError(
                 three_lines(
                     f"{self.place}, from a position of {begin.processes} processes",
-                    f"{begin.examples} examples were taken, and batches of {self.processes} processes "
-                    f"end at {passed}",
+                    f"{begin.examples} examples were taken, and batches of {self.processes} "
+                    f"processes end at {passed}",
                     "choose batches that divide it, or pass a function of the number of examples",
                 )
             )
