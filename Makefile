@@ -322,6 +322,7 @@ $(VENV)/.has-cross: EXTRAS := cross
 $(VENV)/.has-site: EXTRAS := site
 $(VENV)/.has-browser: EXTRAS := test,browser
 $(VENV)/.has-notebooks: EXTRAS := test,examples,notebooks
+$(VENV)/.has-data: EXTRAS := test,data
 $(VENV)/.has-libraries: EXTRAS := test,libraries
 $(VENV)/.has-%: pyproject.toml | $(VENV)/.has-runtime
 	@echo "installing kiln[$(EXTRAS)] into $(VENV)"

@@ -29,7 +29,7 @@ SUBJECTS = "tour simulation regression neural_network mcmc images devices debugg
 # Pages about the implementation, in the order in which docs/README.md reads them.
 INSIDE = """
     README install tour glossary linen debugging see profiling editors command_line extend refs
-    pallas explicit_sharding checkpoints export library platforms processes clusters security
+    pallas explicit_sharding checkpoints data export library platforms processes clusters security
     libraries content eager cache threads_and_signals native hooks scale special elementary
     primitives options differences recipes testing style
 """

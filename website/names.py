@@ -37,6 +37,7 @@ MODULES = {
     "image": "Images",
     "sharding": "Devices and shardings",
     "checkpoints": "Checkpoints",
+    "data": "Input pipelines",
     "export": "Exported programs",
     "debug": "Debugging",
     "errors": "Errors",

@@ -1,4 +1,4 @@
-"""What many processes cost: their start, barriers, broadcasts, trees of many arrays, and memory.
+"""What many processes cost: start, barriers, broadcasts, trees of many arrays, their checkpoints.
 
 `python -m benchmarks.scale.many_processes` starts 1, 2, 4, 8 and 16 processes of one device each on
 this machine, and prints a table: the longest time of a start, the least times of the rest, and the
@@ -40,6 +40,10 @@ class Costs:
     """`broadcast_one_to_all` of 1 MiB."""
     put: float
     """`device_put` of a tree of 10,000 arrays, sharded over all processes."""
+    save: float
+    """`checkpoints.save` of that tree."""
+    restore: float
+    """`checkpoints.restore` of it."""
     memory: float
     """After the start, of which much is shared with the other processes of the machine."""
     private: float
@@ -81,7 +85,11 @@ def measured(created: float) -> Costs:
     tree = {f"{i}": np.full((mesh.size, 2), i, np.float32) for i in range(LEAVES)}
     places = dict.fromkeys(tree, rows)
     put = least(lambda: kiln.device_put(tree, places), 2)
-    return Costs(start, barrier, broadcast, put, memory, private)
+    placed = kiln.device_put(tree, places)
+    folder = os.path.join(os.environ["KILN_CACHE_DIR"], "checkpoint")
+    save = least(lambda: kiln.checkpoints.save(folder, placed), 2)
+    restore = least(lambda: kiln.checkpoints.restore(folder, target=placed), 2)
+    return Costs(start, barrier, broadcast, put, save, restore, memory, private)
 
 
 def together(count: int) -> Costs:
@@ -107,8 +115,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.created is not None:
         print(json.dumps(dataclasses.asdict(measured(options.created))))
         return
-    print("| processes | start | barrier | broadcast | put | memory | private |")
-    print("|---:|---:|---:|---:|---:|---:|---:|")
+    print("| processes | start | barrier | broadcast | put | save | restore | memory | private |")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for count in map(int, options.counts.split(",")):
         rounds = [together(count) for _ in range(options.rounds)]
         names = [field.name for field in dataclasses.fields(Costs)]
@@ -116,6 +124,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(
             f"| {count} | {best.start:.2f} s | {1000 * best.barrier:.2f} ms "
             f"| {1000 * best.broadcast:.2f} ms | {best.put:.2f} s "
+            f"| {best.save:.2f} s | {best.restore:.2f} s "
             f"| {best.memory:.0f} MiB | {best.private:.0f} MiB |",
             flush=True,
         )

@@ -42,6 +42,7 @@ if _TYPE_CHECKING:
     from kiln import checkpoints as checkpoints
     from kiln import custom_batching as custom_batching
     from kiln import custom_derivatives as custom_derivatives
+    from kiln import data as data
     from kiln import debug as debug
     from kiln import distributed as distributed
     from kiln import dlpack as dlpack
@@ -191,6 +192,7 @@ __getattr__, __dir__ = _on_first_use(
     "ad_checkpoint",
     "api_util",
     "checkpoints",
+    "data",
     "custom_batching",
     "dlpack",
     "distributed",

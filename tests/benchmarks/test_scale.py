@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from benchmarks.scale import first_step
+from benchmarks.scale import crowd, first_step, growth
 from benchmarks.scale.collectives import Collective, collectives
 from benchmarks.scale.model import Machine, by_axis, calls, efficiency, expected, seconds
 from benchmarks.scale.step import LARGE
@@ -105,3 +105,24 @@ def test_a_first_step_of_two_processes_runs(library: str) -> None:
     found = first_step.together(library, 2)
     assert 0 < found.first_step < found.total
     assert len(found.losses) == 2
+
+
+def test_what_grows_with_processes() -> None:
+    constants, machine = growth.Constants(), Machine()
+    double = [f(512, constants) / f(256, constants) for f in (growth.barrier, growth.restore)]
+    assert double == pytest.approx([2, 2], rel=0.02)
+    assert growth.broadcast(512, 0, machine) / growth.broadcast(256, 0, machine) == 9 / 8
+    # The interval is the best one.
+    best = growth.interval(256, constants)
+    cost = [
+        growth.save(256, constants) / t + 256 * t / 2 / constants.between_failures
+        for t in (0.9 * best, best, 1.1 * best)
+    ]
+    assert cost[1] == min(cost)
+
+
+@pytest.mark.full
+def test_a_crowd() -> None:
+    connecting, exchange = crowd.measured(8)
+    assert 0 < exchange < 10
+    assert 0 < connecting < 30

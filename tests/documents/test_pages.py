@@ -120,7 +120,14 @@ def test_what_cannot_be_done_is_refused_as_the_page_says() -> None:
 RUN_BY = {
     **dict.fromkeys(
         (
-            *("checkpoints.md", "debugging.md", "explicit_sharding.md", "export.md", "extend.md"),
+            *(
+                "checkpoints.md",
+                "data.md",
+                "debugging.md",
+                "explicit_sharding.md",
+                "export.md",
+                "extend.md",
+            ),
             *(
                 "linen.md",
                 "pallas.md",

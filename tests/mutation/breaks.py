@@ -425,8 +425,8 @@ BREAKS = [
     Break(
         "17.5",
         "core/processes/peers.py",
-        "if len(set(found.values())) > 1:",
-        "if not found:",
+        "if len(said) > 1:",
+        "if not said:",
     ),
     Break(
         "17.6",

@@ -246,6 +246,8 @@ def check_utilities() -> None:
     assert np.signbit(got[0][0])
     assert got[0][1] == got[1] == 0
     assert multihost_utils.broadcast_one_to_all(here, is_source=here == 1) == 1
+    with pytest.raises(ValueError, match=r"exactly one process is the source, and .* \[\]"):
+        multihost_utils.broadcast_one_to_all(here, is_source=False)
     multihost_utils.sync_global_devices("here")
     with pytest.raises(AssertionError, match="name mismatch"):
         multihost_utils.sync_global_devices(f"here {here}")

@@ -17,9 +17,14 @@ LONGEST_S = 120.0
 def launched(
     program: str, *words: str, count: int = 2, devices: int = 2, restarts: int = 0, **options: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a module of this folder, or a file, in processes; `options` are environment variables."""
+    """Run a module of this folder, a file, or kiln in processes.
+
+    `options` are environment variables.
+    """
     command = [sys.executable, "-m", "kiln", "launch", "-n", str(count)]
-    named = [program] if program.endswith(".py") else ["-m", f"tests.processes.{program}"]
+    named = ["-m", program if program == "kiln" else f"tests.processes.{program}"]
+    if program.endswith(".py"):
+        named = [program]
     command += ["--devices", str(devices), "--restarts", str(restarts), *named, *words]
     environment = {**os.environ, **options}
     pipe = subprocess.PIPE

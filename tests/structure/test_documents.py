@@ -135,7 +135,14 @@ def test_the_table_of_options_is_that_of_the_sources(capsys: pytest.CaptureFixtu
     "page",
     [
         *("tour.md", "linen.md", "debugging.md", "see.md", "editors.md", "extend.md", "refs.md"),
-        *("checkpoints.md", "explicit_sharding.md", "export.md", "pallas.md", "profiling.md"),
+        *(
+            "checkpoints.md",
+            "data.md",
+            "explicit_sharding.md",
+            "export.md",
+            "pallas.md",
+            "profiling.md",
+        ),
     ],
 )
 def test_a_page_prints_what_it_says(page: str) -> None:

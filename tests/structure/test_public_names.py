@@ -149,6 +149,7 @@ FACADES = [
     "linen",
     "serialization",
     "checkpoints",
+    "data",
 ]
 SURFACES = ["", "numpy", "lax", "random", "nn", "nn.initializers", "tree", "tree_util", "debug"]
 SURFACES += [
@@ -165,6 +166,7 @@ SURFACES += [
     "linen.frozen_dict",
     "serialization",
     "checkpoints",
+    "data",
     "struct",
     "traverse_util",
     "typing",

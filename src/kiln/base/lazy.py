@@ -194,4 +194,7 @@ rich_table = LazyModule("rich.table")
 rich_text = LazyModule("rich.text")
 treescope_ndarray_adapters = LazyModule("treescope.ndarray_adapters")
 treescope_numpy = LazyModule("treescope.external.numpy_support")
+xla_collectives = LazyModule("kiln.engines.xla.launches.collectives")
+xla_tracing = LazyModule("kiln.engines.xla.runtime.tracing")
+"""What `kiln profile` asks of an engine that may not be installed."""
 zipfile = LazyModule("zipfile")

@@ -12,6 +12,7 @@ import math
 import os
 import stat
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -81,40 +82,78 @@ LEAF = ("path", "kind", "value", "dtype", "shape", "weak", "sharding", "implemen
 _BLOCK = ("start", "shape", "file", "offset", "crc32")
 
 
-def index_bytes(index: Index) -> bytes:
-    """Return the content of an index file."""
-    content = {
-        "tree": index.tree,
-        "metadata": index.metadata,
-        "leaves": [
-            {name: getattr(entry, name) for name in LEAF}
-            | {"blocks": [{n: getattr(b, n) for n in _BLOCK} for b in entry.blocks]}
-            for entry in index.entries
-        ],
-    }
+def index_bytes(index: Index, parts: Sequence[Part] = ()) -> bytes:
+    """Return the content of an index file, with the blocks that other processes wrote."""
+    leaves = []
+    for number, entry in enumerate(index.entries):
+        blocks = _written(entry)
+        for part in parts:
+            blocks += part.blocks[number]
+        leaves.append({name: getattr(entry, name) for name in LEAF} | {"blocks": blocks})
+    content = {"tree": index.tree, "metadata": index.metadata, "leaves": leaves}
     text = _canonical(content)
     head = {"format": _FORMAT, "version": _VERSION, "crc32": zlib.crc32(text)}
     return _canonical(head)[:-1] + b',"content":' + text + b"}\n"
+
+
+class Part(Record):
+    """What another process wrote: the paths of all leaves, and the blocks of each as JSON has them.
+
+    They are not checked before a checkpoint is read: process 0 reads those of all processes.
+    """
+
+    paths: list[str]
+    blocks: list[list[Any]]
+
+
+def part_bytes(index: Index) -> bytes:
+    """Return the content of the file in which a process lists its blocks for process 0."""
+    content = [
+        [entry.path for entry in index.entries],
+        [_written(entry) for entry in index.entries],
+    ]
+    text = _canonical(content)
+    return b"%d\n%s" % (zlib.crc32(text), text)
+
+
+def read_part(folder: Path, name: str, asked: str) -> Part:
+    """Read such a file.
+
+    Raises: CorruptCheckpointError if it is damaged.
+    """
+    with open(open_inside(folder, name, asked), "rb") as file:
+        checksum, _, text = file.read().partition(b"\n")
+    try:
+        if int(checksum) != zlib.crc32(text):
+            raise ValueError("its checksum does not match")
+        paths, blocks = json.loads(text)
+    except ValueError as error:
+        _damaged(folder, asked, f"{name}: {error}")
+    return Part(paths, blocks)
+
+
+def _written(entry: Entry) -> list[Any]:
+    return [{name: getattr(block, name) for name in _BLOCK} for block in entry.blocks]
 
 
 def _canonical(value: Any) -> bytes:
     return bytes(json.dumps(value, separators=(",", ":")).encode())
 
 
-def read_index(folder: Path, asked: str, name: str = NAME) -> Index:
-    """Read the index of a checkpoint, or of the part of one that a process wrote.
+def read_index(folder: Path, asked: str) -> Index:
+    """Read the index of a checkpoint.
 
     Raises: FileNotFoundError if there is none, CorruptCheckpointError if it is damaged,
         CheckpointError if a later version of kiln wrote it.
     """
     try:
-        with open(open_inside(folder, name, asked), "rb") as file:
+        with open(open_inside(folder, NAME, asked), "rb") as file:
             data = file.read()
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(
             three_lines(
                 f"{asked} at {current_source()}",
-                f"{folder} is not a checkpoint: there is no {name} in it",
+                f"{folder} is not a checkpoint: there is no {NAME} in it",
                 "name the folder that kiln.checkpoints.save wrote",
             )
         ) from None

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kiln.base.errors import CheckpointError, one_line, three_lines
 from kiln.base.files.writing import write_atomically
 from kiln.base.lazy import json
 from kiln.base.source import current_source
-from kiln.checkpoints.index import LEAF, NAME, Entry, Index, index_bytes, read_index
+from kiln.checkpoints.index import NAME, Index, index_bytes, part_bytes, read_part
+from kiln.core.processes.exchanges import OTHERS
 from kiln.core.processes.peers import Peers
 
 PART = re.compile(r"part-[0-9]+\.json")
@@ -31,6 +32,12 @@ def part_name(index: int) -> str:
     return f"part-{index}.json"
 
 
+LONGEST_ERROR = 2000
+"""How much of an error other processes are told, in characters."""
+MOST_LISTED = 10
+"""How many errors of other processes an error lists."""
+
+
 class Meeting:
     """Exchanges among the processes about one save, stage by stage."""
 
@@ -38,26 +45,33 @@ class Meeting:
         self.others = others
         self._topic, self.asked = topic, asked
 
-    def exchange(self, stage: str, text: str = "", error: BaseException | None = None) -> list[str]:
-        """Publish a string to all processes and return those of all, in order of rank.
+    def exchange(
+        self, stage: str, text: str = "", error: BaseException | None = None
+    ) -> dict[str, tuple[int, ...]]:
+        """Publish a string to all processes and return those of all, each with its ranks.
 
         Raises: the error; CheckpointError if another process has one.
         """
-        said = json.dumps([text, None if error is None else one_line(error)])
-        found = self.others.exchange(f"{self._topic}/{stage}", str(said), self.asked)
+        wrong = None if error is None else one_line(error)[:LONGEST_ERROR]
+        said = str(json.dumps([text, wrong], ensure_ascii=False))
+        found = self.others.exchange(f"{self._topic}/{stage}", said, self.asked)
         if error is not None:
             raise error
-        read = [json.loads(each) for each in found.values()]
-        failed = [f"process {i}: {wrong}" for i, (_, wrong) in enumerate(read) if wrong]
+        read = [(json.loads(said), ranks) for said, ranks in found.items() if said != OTHERS]
+        failed = [
+            f"process {rank}: {wrong}" for (_, wrong), ranks in read for rank in ranks if wrong
+        ]
         if failed:
+            more = len(failed) - MOST_LISTED
+            listed = "; ".join(failed[:MOST_LISTED]) + (f"; and {more} more" if more > 0 else "")
             raise CheckpointError(
                 three_lines(
                     f"{self.asked} at {current_source()}",
-                    f"it was not saved: {'; '.join(failed)}",
+                    f"it was not saved: {listed}",
                     "the previous checkpoint is unchanged",
                 )
             )
-        return [text for text, _ in read]
+        return {text: ranks for (text, _), ranks in read}
 
 
 def write_together(
@@ -85,9 +99,9 @@ def write_together(
             meeting.exchange("folder", error=error)
             raise
         place = _agreed_place(meeting, final, meeting.exchange("folder", f"{final}\n{made}"))
-        _write_part(meeting, place, write)
+        own = _write_part(meeting, place, write)
         try:
-            _join(meeting, place)
+            _join(meeting, place, own)
             stack.close()
         except Exception as error:
             meeting.exchange("index", error=error)
@@ -109,10 +123,11 @@ def write_by_first(meeting: Meeting, write: Callable[[], None]) -> None:
     meeting.exchange("file")
 
 
-def _agreed_place(meeting: Meeting, final: Path, said: Sequence[str]) -> Path:
+def _agreed_place(meeting: Meeting, final: Path, said: Mapping[str, tuple[int, ...]]) -> Path:
     """Return the folder that process 0 created, after checking that all save to the same path."""
-    wanted, _, place = said[0].partition("\n")
-    others = [f"process {i} to {each}" for i, each in enumerate(said) if i and each != wanted]
+    first, *rest = said.items()
+    wanted, _, place = first[0].partition("\n")
+    others = [f"process {ranks[0]} to {each}" for each, ranks in rest if each != wanted]
     if others:
         raise CheckpointError(
             three_lines(
@@ -124,29 +139,31 @@ def _agreed_place(meeting: Meeting, final: Path, said: Sequence[str]) -> Path:
     return Path(place)
 
 
-def _write_part(meeting: Meeting, place: Path, write: Callable[[Path], Index]) -> None:
+def _write_part(meeting: Meeting, place: Path, write: Callable[[Path], Index]) -> Index:
+    """Write the blocks of this process and return their index; others than process 0 store it."""
     try:
         if not place.is_dir():
             raise CheckpointError(
                 f"there is no folder {place} here: the processes do not share a file system"
             )
-        content = index_bytes(write(place))
-        write_atomically(place / part_name(meeting.others.index), [content])
+        own = write(place)
+        if meeting.others.index:
+            write_atomically(place / part_name(meeting.others.index), [part_bytes(own)])
     except Exception as error:
         meeting.exchange("blocks", error=error)
         raise
     meeting.exchange("blocks")
+    return own
 
 
-def _join(meeting: Meeting, place: Path) -> None:
+def _join(meeting: Meeting, place: Path, own: Index) -> None:
     """Write the index of the blocks of all processes."""
-    names = [part_name(i) for i in range(meeting.others.count)]
-    parts = [read_index(place, meeting.asked, name) for name in names]
-    first = parts[0]
-    paths = [[entry.path for entry in part.entries] for part in parts]
-    for i, found in enumerate(paths):
-        if found != paths[0]:
-            differing = sorted(set(found) ^ set(paths[0])) or found
+    names = [part_name(i) for i in range(1, meeting.others.count)]
+    parts = [read_part(place, name, meeting.asked) for name in names]
+    paths = [entry.path for entry in own.entries]
+    for i, part in enumerate(parts, 1):
+        if part.paths != paths:
+            differing = sorted(set(part.paths) ^ set(paths)) or part.paths
             raise CheckpointError(
                 three_lines(
                     f"{meeting.asked} at {current_source()}",
@@ -154,13 +171,6 @@ def _join(meeting: Meeting, place: Path) -> None:
                     "save the same tree in all processes",
                 )
             )
-    together = zip(*[part.entries for part in parts], strict=True)
-    entries = tuple([_joined(same) for same in together])
-    write_atomically(place / NAME, [index_bytes(Index(first.tree, entries, first.metadata))])
+    write_atomically(place / NAME, [index_bytes(own, parts)])
     for name in names:
         (place / name).unlink()
-
-
-def _joined(entries: Sequence[Entry]) -> Entry:
-    values = {field: getattr(entries[0], field) for field in LEAF}
-    return Entry(**values, blocks=tuple([b for entry in entries for b in entry.blocks]))

@@ -6,15 +6,18 @@ All processes must call them, in the same order and with the same shapes.
 from __future__ import annotations
 
 import functools
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+import kiln.numpy as jnp
+from kiln import lax
 from kiln.api.arrays import device_put, local_devices, make_array_from_single_device_arrays
 from kiln.api.arrays import devices as all_devices
+from kiln.api.jit import jit
 from kiln.api.sharding.process_arrays import global_shape_of
+from kiln.api.sharding.shard_map import shard_map
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.process.identity import processes
@@ -71,20 +74,64 @@ def _stacked(value: np.ndarray) -> np.ndarray:
     return _replicated(_shared(value), _one_each())
 
 
+@functools.lru_cache(8)
+def _broadcast_from(source: int) -> Callable[[list[Any]], list[Any]]:
+    """Return the program that copies arrays from one process to all, along a tree.
+
+    In each round the processes that have the arrays send them to as many others, so that there are
+    log2(n) rounds, and each process receives its arrays once.
+    """
+    mesh = _one_each()
+    count, axis = mesh.size, mesh.axis_names[0]
+
+    def copied(xs: list[Any]) -> list[Any]:
+        place = (lax.axis_index(axis) - source) % count
+        have = 1
+        while have < count:
+            more = range(min(have, count - have))
+            pairs = [((i + source) % count, (i + have + source) % count) for i in more]
+            is_new = (place >= have) & (place < 2 * have)
+            # Copies: a sum with zeros would change negative zeros.
+            sent = [lax.ppermute(x, axis, pairs) for x in xs]
+            xs = [lax.select(jnp.full(x.shape, is_new), y, x) for x, y in zip(xs, sent)]
+            have *= 2
+        return xs
+
+    rows = PartitionSpec(axis)
+    return jit(shard_map(copied, mesh=mesh, in_specs=rows, out_specs=rows))
+
+
+def _sent(values: list[np.ndarray], source: int) -> list[np.ndarray]:
+    """Return the values of one process, in all of them."""
+    if processes().count == 1 or not values:
+        return values
+    found = _broadcast_from(source)([_shared(value) for value in values])
+    return [np.asarray(x.addressable_data(0))[0] for x in found]
+
+
 @api_boundary
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     """Return the arrays of the source, by default process 0, on the host of every process.
 
     Arrays have the same shapes in all processes. Exactly one process passes `is_source=True`.
+
+    Raises: ValueError, in all processes, if another number of them does; PeerError if one fails.
     """
-    here = processes()
-    if here.count == 1:
+    others = peers()
+    if others is None:
         return tree_map(np.asarray, in_tree)
-    speaks = here.index == 0 if is_source is None else bool(is_source)
     leaves, tree = tree_flatten(in_tree)
-    # The bits: a sum of numbers would change negative zeros.
-    source = int(np.argmax(_stacked(np.asarray(int(speaks), np.int32))))
-    return tree_unflatten(tree, [_stacked(_on_host(x))[source] for x in leaves])
+    source = 0
+    if is_source is not None:
+        asked = f"broadcast_one_to_all with is_source={is_source} at {current_source()}"
+        said = others.meet_again("broadcast_one_to_all", asked, str(int(bool(is_source))))
+        sources = said.get("1", ())
+        if len(sources) != 1:
+            wrong = f"exactly one process is the source, and these are: {list(sources)}"
+            remedy = "pass is_source=kiln.process_index() == 0"
+            raise ValueError(three_lines(asked, wrong, remedy))
+        source = sources[0]
+    return tree_unflatten(tree, _sent([_on_host(x) for x in leaves], source))
 
 
 @api_boundary
@@ -97,7 +144,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """
 
     def gathered(x: Any) -> Any:
-        if isinstance(x, ConcreteArray) and not x.is_fully_addressable:
+        if _is_elsewhere(x):
             if not tiled:
                 raise ValueError(
                     three_lines(
@@ -129,10 +176,17 @@ def _replicated_like(x: ConcreteArray) -> Any:
 def sync_global_devices(name: str) -> None:
     """Wait until all processes have called this with the same name.
 
-    Raises: AssertionError if the names differ; PeerError if a process has failed.
+    Raises: AssertionError if the names differ; PeerError if a process has failed, or is late for
+        longer than `KILN_COLLECTIVE_TIMEOUT`.
     """
-    number = np.asarray(zlib.crc32(name.encode()), np.uint32)
-    assert_equal(number, f"sync_global_devices name mismatch ('{name}')")
+    others = peers()
+    if others is None:
+        return
+    asked = f"sync_global_devices({name!r}) at {current_source()}"
+    said = list(others.meet_again("sync_global_devices", asked, name))
+    if len(said) > 1:
+        wrong = f"sync_global_devices name mismatch ('{name}')"
+        raise AssertionError(f"{wrong}. Expected: {said[0]}; got: {', '.join(said[1:])}.")
 
 
 @api_boundary
@@ -141,12 +195,26 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
 
     Raises: AssertionError, in all processes.
     """
-    for x in tree_flatten(in_tree)[0]:
-        is_shared = isinstance(x, ConcreteArray) and not x.is_fully_addressable
-        found = _on_host(_replicated_like(x) if is_shared else x)
-        everywhere = _stacked(found)
-        if not np.all(np.equal(everywhere, everywhere[0])):
-            raise AssertionError(f"{fail_message}. Expected: {everywhere}; got: {found}.")
+    values = [
+        _on_host(_replicated_like(x) if _is_elsewhere(x) else x) for x in tree_flatten(in_tree)[0]
+    ]
+    expected = _sent(values, 0)
+    differs = [not np.all(np.equal(a, b)) for a, b in zip(values, expected, strict=True)]
+    others = peers()
+    said: dict[str, tuple[int, ...]] = {"1" if any(differs) else "0": (processes().index,)}
+    if others is not None:
+        said = others.meet_again("assert_equal", f"assert_equal at {current_source()}", *said)
+    if "1" in said:
+        at = differs.index(True) if any(differs) else 0
+        ranks = ", ".join(map(str, said["1"]))
+        raise AssertionError(
+            f"{fail_message}. Expected: {expected[at]}; got: {values[at]}; different in the "
+            f"processes {ranks}."
+        )
+
+
+def _is_elsewhere(x: Any) -> bool:
+    return isinstance(x, ConcreteArray) and not x.is_fully_addressable
 
 
 @api_boundary
@@ -215,7 +283,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
 
 
 def _to_global(x: Any, mesh: Mesh, spec: Any) -> Any:
-    if isinstance(x, ConcreteArray) and not x.is_fully_addressable:
+    if _is_elsewhere(x):
         return x
     whole = NamedSharding(mesh, spec)
     here = device_put(x, NamedSharding(mesh.local_mesh, spec))

@@ -7,6 +7,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from kiln import monitoring
@@ -17,10 +18,11 @@ from kiln.base.main_program import status_of
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import config
 from kiln.core.engines.memory_text import size_text
+from kiln.core.processes.peers import peers
 from kiln.engines.native.reports.profiling import Profile, count_text, profiles, time_text
 from kiln.execution.fallbacks import Fallback, explain_fallbacks
 from kiln.jit.signatures.explain import Record, explain_recompiles
-from kiln.tools import explain, figures, flame, limits, run, tables, trace_events
+from kiln.tools import explain, figures, flame, limits, processes, run, tables, trace_events
 from kiln.tools.command_line import WrongUse
 from kiln.tools.samples import Samples, sampled
 
@@ -32,6 +34,7 @@ examples:
   kiln profile --flame train.svg train.py      a flame graph of its Python functions
   kiln profile --roofline roof.svg train.py    its operations below the machine's limits
   kiln profile --json train.py >profile.json   for scripts; the program prints to standard error
+  kiln launch -n 4 -m kiln profile --processes --trace train.json train.py    one trace of four
 
 Flags of kiln are written before the program; what follows it is the program's.
 """
@@ -51,6 +54,7 @@ class Profiled(NamedTuple):
     transfers: list[trace_events.Span]
     samples: Samples
     limits: limits.Limits
+    operations_of_xla: Sequence[trace_events.Span] = ()
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +63,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto")
     parser.add_argument("--flame", metavar="FILE", help="write a flame graph, as SVG")
     parser.add_argument("--roofline", metavar="FILE", help="write a roofline, as SVG")
+    parser.add_argument(
+        "--processes",
+        action="store_true",
+        help="with --trace, of a program of several processes: one trace of all, and a table of "
+        "their collectives",
+    )
     run.arguments(parser)
 
 
@@ -67,37 +77,56 @@ def command(given: argparse.Namespace) -> int:
     run.check(given)
     for path in (given.trace, given.flame, given.roofline):
         check_file(path)
+    if given.processes and given.trace is None:
+        wrong = "--processes joins the traces of all processes, and there is no --trace"
+        raise WrongUse(wrong, "write --processes --trace trace.json")
     program = explain.program_of(given)
     with explain.output_to_stderr() if given.json else contextlib.nullcontext():
-        found = profiled(program, [given.program, *given.arguments])
+        found = profiled(program, [given.program, *given.arguments], given.processes)
     title = " ".join(found.words)
     texts: list[tuple[str | None, Callable[[], str]]] = [
-        (given.trace, lambda: json.dumps(trace_of(found))),
+        (None if given.processes else given.trace, lambda: json.dumps(trace_of(found))),
         (given.flame, lambda: flame.flame(found.samples.stacks, title)),
         (given.roofline, lambda: flame.roofline(operations(found), found.limits, title)),
     ]
     for path, text in texts:
         if path is not None:
             written(path, text())
+    others = peers() if given.processes else None
+    merged = trace_of(found) if given.processes else None
+    if merged is not None and others is not None:
+        merged = processes.joined(Path(given.trace), others, merged)
+        if merged is None:
+            # Process 0 prints the tables.
+            return found.status
+    if merged is not None:
+        written(given.trace, json.dumps(merged))
     if given.json:
         print(json.dumps(as_json(found), indent=2))
     else:
         show(found)
+        if merged is not None:
+            show_collectives(merged)
     return found.status
 
 
-def profiled(program: Callable[[], None], words: Sequence[str]) -> Profiled:
-    """Run a program with instrumented programs and return what was measured."""
+def profiled(program: Callable[[], None], words: Sequence[str], with_xla: bool = False) -> Profiled:
+    """Run a program with instrumented programs and return what was measured.
+
+    With `with_xla` the operations that XLA runs are recorded too.
+    """
     # Before the program runs, so that the limits are those of a machine that does nothing else.
     found = limits.measured()
     before = {id(each) for each in profiles()}
     config.update("profile", True)
+    nothing = contextlib.nullcontext[list[trace_events.Span]]([])
     try:
         with (
             explain_recompiles() as records,
             explain_fallbacks() as fallbacks,
             _transfers() as transfers,
             sampled() as samples,
+            processes.recorded() if with_xla else nothing as spans,
         ):
             begin = time.perf_counter()
             status = status_of(program)
@@ -107,7 +136,7 @@ def profiled(program: Callable[[], None], words: Sequence[str]) -> Profiled:
         config.update("profile", False)
     ran = [each for each in profiles() if id(each) not in before]
     kept = (ran, list(records), list(fallbacks), transfers, samples, found)
-    return Profiled(words, status, begin, seconds, *kept)
+    return Profiled(words, status, begin, seconds, *kept, spans)
 
 
 @contextlib.contextmanager
@@ -148,7 +177,12 @@ def written(path: str, text: str) -> None:
 def trace_of(found: Profiled) -> dict[str, Any]:
     """Return the trace of a run."""
     return trace_events.trace(
-        found.profiles, found.records, found.transfers, found.samples, found.begin
+        found.profiles,
+        found.records,
+        found.transfers,
+        found.samples,
+        found.begin,
+        found.operations_of_xla,
     )
 
 
@@ -223,6 +257,29 @@ def show(found: Profiled) -> None:
     names = [*dict.fromkeys(each.name for each in found.fallbacks)]
     if names:
         print(f"not measured, since the native engine does not compile them: {', '.join(names)}")
+
+
+def show_collectives(trace: dict[str, Any]) -> None:
+    """Print what the collectives of all processes exchange, and how long they take."""
+    columns = ("bytes", "devices", "runs", "least", "most", "last", "collective")
+    cells = [
+        (
+            size_text(row.nbytes),
+            str(row.size),
+            str(row.runs),
+            time_text(row.least),
+            time_text(row.most),
+            str(row.last),
+            f"{row.program}: {row.name}",
+        )
+        for row in processes.rows(trace)
+    ]
+    if not cells:
+        print("no collective ran")
+        return
+    _table("collectives: bytes on a device, mean time of a run by process", columns, cells)
+    total, both = processes.overlap(trace)
+    print(f"{both / total if total else 0.0:.0%} of their time the same process computed")
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

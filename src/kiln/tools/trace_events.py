@@ -37,13 +37,20 @@ def trace(
     transfers: Sequence[Span],
     samples: Samples,
     begin: float,
+    others: Sequence[Span] = (),
 ) -> Json:
-    """Return a trace; its times are microseconds since `begin`."""
+    """Return a trace; its times are microseconds since `begin`.
+
+    `others` are spans of further tracks, one for each category.
+    """
     tracks = [
         *_tracks("operations", [span for each in profiles for span in calls(each)]),
         *_tracks("traces and compiles", _of_records(records)),
         *_tracks("transfers", transfers),
     ]
+    for category in dict.fromkeys(span.category for span in others):
+        own = [span for span in others if span.category == category]
+        tracks += _tracks(f"{category}s" if category == "collective" else "operations of XLA", own)
     by_thread: defaultdict[int, list[Sample]] = defaultdict(list)
     for sample in samples.stacks:
         by_thread[sample.thread].append(sample)

@@ -15,7 +15,11 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "C": {"name": str, "pid": int, "ts": NUMBER, "args": dict},
 }
 """The keys of complete events, of metadata and of counters."""
-METADATA = {"process_name", "thread_name"}
+METADATA: dict[str, tuple[str, type]] = {
+    "process_name": ("name", str),
+    "thread_name": ("name", str),
+    "process_sort_index": ("sort_index", int),
+}
 EPSILON = 1e-3
 """A nanosecond: times are microseconds as floats."""
 
@@ -46,7 +50,8 @@ def wrong(trace: Any) -> list[str]:
                     found.append(f"event {number} is before the beginning, or ends before it")
                 tracks[event["pid"], event["tid"]].append(event)
             case "M":
-                if event["name"] not in METADATA or not isinstance(event["args"].get("name"), str):
+                key, kind = METADATA.get(event["name"], ("", str))
+                if not isinstance(event["args"].get(key), kind):
                     found.append(f"event {number} is unknown metadata")
                 named.add((event["pid"], event["tid"]))
             case _:

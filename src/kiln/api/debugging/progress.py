@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from kiln.base.errors import three_lines
 from kiln.base.lazy import html, rich_console, rich_progress
+from kiln.base.process.identity import process_index
 from kiln.base.source import api_boundary, current_source
 from kiln.control.branches import cond
 from kiln.control.effects.callback import debug_callback
@@ -108,7 +109,10 @@ _open: dict[tuple[str, int], Bar] = {}
 
 
 class Bar:
-    """A progress bar where the program runs: in a notebook, on a terminal, or nowhere."""
+    """A progress bar where the program runs: in a notebook, on a terminal, or nowhere.
+
+    Of several processes, process 0 shows it.
+    """
 
     def __init__(self, description: str, total: int, *, is_bytes: bool = False) -> None:
         self.description, self.total, self.done = description, total, 0
@@ -119,6 +123,8 @@ class Bar:
         self._draw: Callable[[], None] | None = None
         self._bar: Any = None
         self._handle: Any = None
+        if process_index():
+            return
         if display is not None:
             self._handle = display(_Html(self.html()), display_id=True)
             self._draw = lambda: self._handle.update(_Html(self.html()))

@@ -50,10 +50,6 @@ class Link(Protocol):
         """Remove an entry."""
         ...
 
-    def directory(self, prefix: str) -> dict[str, str]:
-        """Return the entries whose keys have a prefix."""
-        ...
-
     def barrier(self, name: str, seconds: float) -> None:
         """Wait until all processes have arrived; each name may be used once.
 

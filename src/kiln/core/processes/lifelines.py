@@ -15,16 +15,19 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kiln.base.process.forks import in_child
+from kiln.core.processes.exchanges import LATE, SAID
 from kiln.core.processes.handshake import LONGEST_S, RefusedError, authenticate, nonce, welcome
-from kiln.core.processes.lines import Line, Message
+from kiln.core.processes.lines import Line, Message, encoded
 
 LONGEST_TRY_S = 5.0
 PAUSE_S = 0.05
 MOST_UNAUTHENTICATED = 64
 """The most unauthenticated connections; beyond that the oldest one is closed."""
+FOR_PROCESS_0 = ("beat", "gone", "pace", SAID, LATE)
+"""The kinds of messages that process 0 does not relay."""
 SHORTEST_QUEUE = 128
 """The least number of connections that may wait to be accepted."""
 
@@ -63,6 +66,7 @@ class Lifelines:
         self._listener: socket.socket | None = None
         self._count = 0
         self._is_stopped = False
+        self._to_relay: list[Message] = []
         self._all_here = threading.Event()
         _open.append(self)
 
@@ -121,11 +125,16 @@ class Lifelines:
     def _start(self) -> None:
         threading.Thread(target=self._serve, name="kiln lifelines", daemon=True).start()
 
-    def send(self, message: Message) -> None:
-        """Send a message to all other processes."""
+    def send(self, message: Message, ranks: Sequence[int] | None = None) -> None:
+        """Send a message to all other processes, or to those with the given ranks.
+
+        Other processes than process 0 reach only that one, which relays messages to all.
+        """
         message = {"rank": self._index, **message}
-        for line in list(self._lines.values()):
-            line.send(message)
+        lines = self._lines.copy()
+        for rank in lines if ranks is None else ranks:
+            if rank in lines:
+                lines[rank].send(message)
 
     def stop(self) -> None:
         """Ignore messages from now on; the connections stay open until the process ends."""
@@ -149,6 +158,7 @@ class Lifelines:
                     self._accept()
                 elif key.data.is_open:
                     self._receive(key.data)
+            self._relay_together()
             now = time.monotonic()
             for line in [s for s in self._unauthenticated if now - s.since > LONGEST_S]:
                 self._drop(line)
@@ -208,11 +218,22 @@ class Lifelines:
     def _relay(self, line: Line, message: Message) -> None:
         rank = line.rank if self._index == 0 else message.get("rank", 0)
         assert type(rank) is int
-        if self._index == 0 and message.get("kind") not in ("beat", "pace"):
+        if self._index == 0 and message.get("kind") == "left":
+            self._to_relay.append({**message, "rank": rank})
+        elif self._index == 0 and message.get("kind") not in FOR_PROCESS_0:
             for other, each in self._lines.copy().items():
                 if other != rank:
                     each.send({**message, "rank": rank})
         self._on_message(rank, message)
+
+    def _relay_together(self) -> None:
+        """Relay what came at about the same time: at the end of a program, a message of each."""
+        messages, self._to_relay = self._to_relay, []
+        if messages:
+            # Encoded once for all, so that each process also gets its own message back.
+            data = b"".join(map(encoded, messages))
+            for line in list(self._lines.values()):
+                line.send_encoded(data)
 
     def _admit(self, incoming: _IncomingLine, hello: Message) -> None:
         """Admit a connection that authenticates as one of the processes; drop it otherwise."""
@@ -227,7 +248,7 @@ class Lifelines:
         incoming.rank = rank
         incoming.send(answer)
         self._lines[rank] = incoming
-        if not self.absent():
+        if len(self._lines) == self._count - 1:
             self._stop_listening()
             self._all_here.set()
 

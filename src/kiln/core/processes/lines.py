@@ -9,8 +9,12 @@ import socket
 import time
 from typing import Any
 
+from kiln.base.process.forks import new_rlock
+
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 20
+LONGEST_SEND_S = 1.0
+"""How long a line waits for a process that does not read."""
 LONGEST_UNAUTHENTICATED = 1 << 12
 """The maximum length of a line before the other side is authenticated."""
 
@@ -27,6 +31,8 @@ class Line:
         self.rank: int | None = None
         self.since = time.monotonic()
         self._received = b""
+        # Two threads send; a signal handler may do so within either.
+        self._sending = new_rlock()
         self._waiting: list[Message] = []
 
     @property
@@ -36,8 +42,27 @@ class Line:
 
     def send(self, message: Message) -> None:
         """Send a message, unless the other side has closed the connection or does not read."""
-        with contextlib.suppress(OSError):
-            self.connection.sendall(json.dumps(message).encode() + b"\n")
+        self.send_encoded(encoded(message))
+
+    def send_encoded(self, data: bytes) -> None:
+        """Send messages in the form of `encoded`, as `send` does."""
+        with self._sending, contextlib.suppress(OSError):
+            self._send_all(data)
+
+    def _send_all(self, data: bytes) -> None:
+        """Send bytes; part of a line would damage the next one, so that it closes the connection.
+
+        Raises: OSError.
+        """
+        left, end = memoryview(data), time.monotonic() + LONGEST_SEND_S
+        while left:
+            try:
+                left = left[self.connection.send(left) :]
+            except BlockingIOError:
+                if not self._is_ready(select.POLLOUT, end - time.monotonic()):
+                    if len(left) < len(data):
+                        self.connection.shutdown(socket.SHUT_RDWR)
+                    return
 
     def receive(self) -> list[Message] | None:
         """Return the messages received; None if the connection is closed, or not kiln's."""
@@ -70,15 +95,22 @@ class Line:
                 self._waiting = found[1:]
                 return found[0]
             left = end - time.monotonic()
-            if left <= 0 or not self._is_readable(left):
+            if not self._is_ready(select.POLLIN, left):
                 raise TimeoutError("no message was received")
 
-    def _is_readable(self, seconds: float) -> bool:
-        """Wait for bytes; return whether there are any."""
+    def _is_ready(self, event: int, seconds: float) -> bool:
+        """Wait until bytes can be read, or written; return whether they can."""
+        if seconds <= 0:
+            return False
         # Not `select.select`, which does not support file descriptors above 1023.
         waiting = select.poll()
-        waiting.register(self.connection, select.POLLIN)
+        waiting.register(self.connection, event)
         return bool(waiting.poll(seconds * 1000))
+
+
+def encoded(message: Message) -> bytes:
+    """Return a message as a line of bytes."""
+    return json.dumps(message).encode() + b"\n"
 
 
 def _message(line: bytes) -> Message:

@@ -14,6 +14,7 @@ import time
 
 from kiln.base.options.config import options
 from kiln.base.source import current_source
+from kiln.core.processes.exchanges import read, written
 from kiln.core.processes.lines import Message
 
 MOST = 16
@@ -22,6 +23,9 @@ MOST = 16
 QUIET_S = 30.0
 """A process is reported no more often than once in this time."""
 
+MEETINGS = "meetings"
+"""The group of the exchanges of all processes, which have numbers of their own."""
+
 _ALL = "all"
 
 
@@ -29,7 +33,7 @@ class Pace:
     """What this process measures: one reading of the clock for each program, and a comparison."""
 
     def __init__(self, count: int) -> None:
-        self._all = ",".join(map(str, range(count)))
+        self._all = written(range(count))
         self._end = float("inf")
         self._reached: dict[str, int] = {}
         self._late: collections.deque[tuple[str, int, int, str]] = collections.deque(maxlen=MOST)
@@ -79,7 +83,8 @@ class Standings:
         """Return a line for each process that was late, for programs that all have reached."""
         found, limit = [], 1000 * options().straggler_seconds
         for (group, number), late in list(self._late.items()):
-            ranks = range(self._count) if group == _ALL else [int(r) for r in group.split(",")]
+            is_all = group in (_ALL, MEETINGS)
+            ranks = range(self._count) if is_all else read(group)
             reached = self._reached.get(group, {})
             if any(reached.get(rank, 0) < number for rank in ranks):
                 continue

@@ -15,10 +15,11 @@ from kiln.base.errors import JaxRuntimeError, PeerError, one_line, three_lines
 from kiln.base.options.config import options
 from kiln.base.process.identity import become
 from kiln.base.source import current_source
+from kiln.core.processes.exchanges import ANSWER, LATE, LONGEST_TEXT, SAID, Exchanges, written
 from kiln.core.processes.joining import Connector, JoinRequest, Link
 from kiln.core.processes.lifelines import Lifelines
 from kiln.core.processes.lines import Message
-from kiln.core.processes.pace import Pace, Standings
+from kiln.core.processes.pace import MEETINGS, Pace, Standings
 from kiln.core.processes.tasks import Task, started
 
 T = TypeVar("T")
@@ -39,8 +40,8 @@ LEAST_TO_CONNECT_S = 10.0
 """The least time the processes have for connecting after all have registered."""
 
 BEAT_S = 5.0
-_PROGRAMS, _TEXTS = "kiln/programs/", "kiln/texts/"
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.02
+_PROGRAMS, _TEXTS = "programs/", "texts/"
+PAUSE_S = 0.002
 _REMEDY = "start all processes again, from the last checkpoint: see docs/processes.md"
 
 
@@ -65,13 +66,14 @@ class Peers:
         self._reached: dict[str, dict[int, int]] = {}
         """For each group, the program in which each of the others waits, or has waited."""
         self._compared: dict[str, int] = {}
-        self._published: dict[str, str] = {}
         self._failure: str | None = None
         self._heard: dict[int, float] = {}
         self._last_check = time.monotonic()
         self._unfinished: Task | None = None
         self._port: int | None = None
+        self._meetings = 0
         self._pace, self._standings = Pace(count), Standings(count)
+        self._exchanges = Exchanges(index, self._send, lambda: {*self.left})
         self._lifelines = Lifelines(
             self.index,
             min(BEAT_S, patience / 4),
@@ -140,7 +142,7 @@ class Peers:
                 raise _join_error(asked, self._failure)
             if time.monotonic() > end:
                 raise _join_error(asked, f"not all processes connected within {seconds:g} seconds")
-            time.sleep(SHORTEST_PAUSE_S)
+            time.sleep(PAUSE_S)
         return self._port
 
     def forget(self) -> None:
@@ -176,10 +178,16 @@ class Peers:
             self._compare(rank, message)
         elif kind == "left":
             self.left[rank] = message.get("runs", {})
+            self._exchanges.on_leave()
+        elif kind in (SAID, ANSWER, LATE):
+            self._exchanges.on_message(rank, message)
         elif kind == "gone":
             self._gone.add(rank)
         elif kind == "pace":
             self._standings.note(rank, message)
+
+    def _send(self, message: Message, ranks: Sequence[int]) -> None:
+        self._lifelines.send(message, ranks)
 
     def _compare(self, rank: int, message: Message) -> None:
         """Compare a program that has been running for long in another process with ours."""
@@ -254,7 +262,7 @@ class Peers:
             # process in it.
             self._await(self._unfinished, lambda: self.check(asked))
             self._unfinished = None
-        key = ",".join(map(str, group))
+        key = written(tuple(group))
         number = self._runs[key] = self._runs.get(key, 0) + 1
         known = self._known.setdefault(key, {})
         known[number] = f"{name} {digest}"
@@ -298,7 +306,7 @@ class Peers:
 
     def _give_up(self, group: Sequence[int], number: int, name: str, limit: int) -> None:
         """Raise the error of a program that has not ended in time: it names the late processes."""
-        reached = self._reached.get(",".join(map(str, group)), {})
+        reached = self._reached.get(written(tuple(group)), {})
         late = [r for r in group if r != self.index and reached.get(r, 0) < number]
         what = f"program {number} ({name}) within {limit} seconds"
         wrong = f"no process is late, and they have not ended {what}"
@@ -325,63 +333,75 @@ class Peers:
 
         Raises: PeerError, in all of them, if they differ.
         """
-        key = ",".join(map(str, group))
+        key = written(tuple(group))
         number = self._compared[key] = self._compared.get(key, 0) + 1
-        place, asked = f"{_PROGRAMS}{key}/{number}/", f"comparing {name} in the processes {group}"
-        self.guarded_call(lambda: self.link.set(f"{place}{self.index}", f"{name} {digest}"), asked)
-        end = time.monotonic() + self.patience
-        while True:
-            # Read before the directory: a process that leaves later may still publish its program.
-            left = set(self.left)
-            found = self.guarded_call(lambda: self.link.directory(place), asked)
-            if len(found) == len(group):
-                break
-            absent = [r for r in group if f"{place}{r}" not in found]
-            gone = [r for r in absent if r in left]
-            if gone or time.monotonic() > end:
-                what = "ended before it" if gone else f"not reached it within {self.patience:g} s"
-                wrong = f"this process is at program {number}; {_named(gone or absent)} {what}"
-                raise PeerError(three_lines(asked, wrong, _SAME))
-            time.sleep(0.005)
-        if len(set(found.values())) > 1:
-            listed = "; ".join([f"{rank}: {found[f'{place}{rank}']}" for rank in group])
+        asked = f"comparing {name} in the processes {group}"
+        where = f"this process is at program {number}; "
+        topic, text = f"{_PROGRAMS}{key}/{number}", f"{name} {digest}"
+        said = self._told(topic, text, asked, group, self.patience, where)
+        if len(said) > 1:
+            listed = "; ".join([f"{_ranks(ranks)}: {text}" for text, ranks in said.items()])
             wrong = f"program {number} differs between the processes: {listed}"
             # A process that has not compared yet will raise the same error.
             self.report_failure(wrong)
             raise PeerError(three_lines(asked, wrong, _SAME))
 
     def exchange(
-        self, topic: str, text: str, asked: str, group: Sequence[int] = ()
-    ) -> dict[int, str]:
-        """Publish a string to the processes of a group, by default all; return the strings of all.
+        self, topic: str, text: str, asked: str, group: Sequence[int] = (), limit: float = 0.0
+    ) -> dict[str, tuple[int, ...]]:
+        """Send a text to the processes of a group, by default all; return the texts of all.
 
-        A topic is used once; topics with the same first component are used one after another.
+        Equal texts are returned once, with the ranks that sent them. A topic is used once. Texts
+        are short: what is beyond `exchanges.LONGEST_TEXT` characters is cut off. Any thread may
+        call it. `limit` is how many seconds to wait for the others, 0 for as long as they live.
+
+        Raises: PeerError, also if one is late.
+        """
+        return self._told(f"{_TEXTS}{topic}", text, asked, group or range(self.count), limit)
+
+    def meet_again(self, name: str, asked: str, text: str) -> dict[str, tuple[int, ...]]:
+        """Exchange texts as a program does data: one that is late is named, or given up.
 
         Raises: PeerError.
         """
-        ranks = tuple(group or range(self.count))
-        among = ",".join(map(str, ranks))
-        place = f"{_TEXTS}{among}/{topic}/"
-        own = f"{place}{self.index}"
-        self.guarded_call(lambda: self.link.set(own, text), asked)
-        pause = SHORTEST_PAUSE_S
-        while True:
-            # Read before the directory: a process that leaves later may still publish its text.
-            left = set(self.left)
-            found = self.guarded_call(lambda: self.link.directory(place), asked)
-            if len(found) == len(ranks):
-                break
-            gone = [r for r in ranks if r in left and f"{place}{r}" not in found]
-            if gone:
-                raise PeerError(three_lines(asked, f"{_named(gone)} ended before it", _SAME))
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
-        # All processes have arrived here, so none still reads the strings of the previous topic.
-        family = f"{among} {topic.partition('/')[0]}"
-        old, self._published[family] = self._published.get(family), own
-        if old is not None:
-            self.guarded_call(lambda: self.link.delete(old), asked)
-        return {rank: found[f"{place}{rank}"] for rank in ranks}
+        self._meetings += 1
+        number, limit = self._meetings, options().collective_timeout
+        self._pace.arrive(time.monotonic(), MEETINGS, number, name)
+        found = self.exchange(f"{MEETINGS}/{number}", text, asked, limit=limit)
+        self._pace.depart()
+        return found
+
+    def tell(self, topic: str, text: str) -> None:
+        """Send a text to all processes without waiting for theirs."""
+        topic = f"{_TEXTS}{topic}"
+        self._exchanges.say(topic, text[:LONGEST_TEXT], range(self.count))
+        self._exchanges.forget(topic)
+
+    def _told(
+        self,
+        topic: str,
+        text: str,
+        asked: str,
+        group: Sequence[int],
+        limit: float,
+        where: str = "",
+    ) -> dict[str, tuple[int, ...]]:
+        self.check(asked)
+        end = time.monotonic() + limit if limit else None
+        event = self._exchanges.say(topic, text[:LONGEST_TEXT], group)
+        while not event.wait(POLL_S):
+            self.check(asked)
+            if end is not None and time.monotonic() > end:
+                end = None
+                self._exchanges.give_up(topic)
+        found = self._exchanges.take(topic)
+        assert found is not None
+        if found.absent:
+            gone = [rank for rank in found.absent if rank in self.left]
+            what = "ended before it" if gone else f"not reached it within {limit:g} s"
+            wrong = f"{where}{_named(gone or found.absent)} {what}"
+            raise PeerError(three_lines(asked, wrong, _SAME))
+        return found.texts
 
     # Shutdown.
 
@@ -395,6 +415,8 @@ class Peers:
             self.check(asked)
             self._report_pace()
             self._lifelines.send({"kind": "left", "runs": self._runs})
+            self.left[self.index] = dict(self._runs)
+            self._exchanges.on_leave()
             self.guarded_call(lambda: self.link.barrier("kiln/end", seconds), asked)
             self._standings.print_reports(time.monotonic())
         except JaxRuntimeError as error:
@@ -420,10 +442,14 @@ class Peers:
 _SAME = "run the same program with the same shapes and options in all processes"
 
 
+def _ranks(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks))
+
+
 def _named(ranks: Sequence[int]) -> str:
     if len(ranks) == 1:
         return f"process {ranks[0]} has"
-    return f"processes {', '.join(map(str, ranks))} have"
+    return f"processes {_ranks(ranks)} have"
 
 
 _peers: Peers | None = None

@@ -28,7 +28,8 @@ def test_process_0_passes_on_what_the_others_say() -> None:
         assert other.connect(3, "127.0.0.1", port, 10.0) == ""
     assert hub.wait_for_all(10.0)
     others[0].send({"kind": "left"})
-    assert heard[0].get(timeout=10) == heard[2].get(timeout=10) == (1, "left")
+    # Relayed together with those of others, so that the sender gets its own, too.
+    assert [heard[rank].get(timeout=10) for rank in range(3)] == [(1, "left")] * 3
     hub.send({"kind": "failed"})
     assert heard[1].get(timeout=10) == heard[2].get(timeout=10) == (0, "failed")
     others[1]._lines[0].connection.shutdown(socket.SHUT_RDWR)

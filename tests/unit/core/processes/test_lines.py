@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import socket
+import threading
 import time
 from typing import Any
 
@@ -105,3 +106,31 @@ def test_waiting_with_many_open_files() -> None:
         for each in opened:
             os.close(each)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_message_that_the_system_takes_in_parts_arrives_whole() -> None:
+    line, other = lines()
+    line.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    text = "x" * (LONGEST_LINE // 2)
+    sender = threading.Thread(target=line.send, args=({"text": text},))
+    sender.start()
+    time.sleep(0.1)
+    reader = Line(other)
+    reader.rank = 1
+    assert reader.next(time.monotonic() + 20) == {"text": text}
+    sender.join(20)
+
+
+def test_a_part_of_a_message_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kiln.core.processes.lines.LONGEST_SEND_S", 0.1)
+    line, other = lines()
+    line.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    text = "x" * (1 << 24)
+    line.send({"text": text})
+    # The next message would begin in the middle of that one.
+    line.send({"kind": "beat"})
+    reader, found = Line(other), []
+    reader.rank = 1
+    with pytest.raises(ConnectionError):
+        found.append(reader.next(time.monotonic() + 20))
+    assert found == []

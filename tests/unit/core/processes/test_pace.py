@@ -20,17 +20,17 @@ def test_a_process_measures_the_time_between_programs(monkeypatch: pytest.Monkey
     mine = Pace(3)
     with override(straggler_seconds=2.0):
         # Nothing is known of the time before the first.
-        mine.arrive(5.0, "0,1,2", 1, "first")
+        mine.arrive(5.0, "0-2", 1, "first")
         mine.depart()
-        mine.arrive(10.9, "0,1,2", 2, "quick")
+        mine.arrive(10.9, "0-2", 2, "quick")
         clock = 20.0
         mine.depart()
-        mine.arrive(21.5, "0,1", 1, "slow")
+        mine.arrive(21.5, "0-1", 1, "slow")
         found: Any = mine.message()
         assert found["kind"] == "pace"
-        assert found["reached"] == {"all": 2, "0,1": 1}
+        assert found["reached"] == {"all": 2, "0-1": 1}
         ((group, number, took, what),) = json.loads(found["late"])
-        assert (group, number, took) == ("0,1", 1, 1500)
+        assert (group, number, took) == ("0-1", 1, 1500)
         assert re.fullmatch(rf"program 1 \(slow\) at .*{Path(__file__).name}:\d+.*", what)
         again: Any = mine.message()
         assert json.loads(again["late"]) == []

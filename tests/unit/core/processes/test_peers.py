@@ -13,6 +13,7 @@ import pytest
 
 from kiln.base.errors import JaxRuntimeError, PeerError
 from kiln.base.options.config import override
+from kiln.core.processes import exchanges
 from kiln.core.processes.joining import JoinRequest
 from kiln.core.processes.peers import Peers
 
@@ -45,9 +46,6 @@ class Store:
 
     def delete(self, key: str) -> None:
         del self.entries[key]
-
-    def directory(self, prefix: str) -> dict[str, str]:
-        return {k: v for k, v in dict(self.entries).items() if k.startswith(prefix)}
 
     def barrier(self, name: str, seconds: float) -> None:
         try:
@@ -206,7 +204,7 @@ def test_one_that_left_runs_no_more_programs() -> None:
     together(lambda: second.leave(0.5), lambda: until(lambda: 1 in first.left))
     assert store.closed == [False]
     # It may still be in the last one that both have begun.
-    first._runs["0,1"] = 0
+    first._runs["0-1"] = 0
     assert first.run((0, 1), lambda: time.sleep(0.3) or 1, "step") == 1
     with pytest.raises(PeerError, match="process 1 has ended without running this program"):
         first.run((0, 1), lambda: time.sleep(20), "step")
@@ -315,24 +313,33 @@ def test_processes_that_do_not_fit(index: int, count: int, said: str) -> None:
 
 
 def test_texts_are_exchanged() -> None:
-    store, first, second = pair()
+    _, first, second = pair()
     for number in range(3):
         said = [
             lambda p=p, n=number: p.exchange(f"topic/{n}", f"from {p.index}", "exchanging")
             for p in (first, second)
         ]
-        assert together(*said) == [{0: "from 0", 1: "from 1"}] * 2
-    # What nobody will read again is not kept.
-    assert len(store.entries) == 2
+        assert together(*said) == [{"from 0": (0,), "from 1": (1,)}] * 2
+    same = [lambda p=p: p.exchange("topic/same", "a text", "exchanging") for p in (first, second)]
+    assert together(*same) == [{"a text": (0, 1)}] * 2
     second.abandon("process 1 has ended by ValueError: no")
     with pytest.raises(PeerError, match="ValueError"):
         first.exchange("topic/4", "", "exchanging")
 
 
+def test_an_exchange_names_who_is_late() -> None:
+    _, first, second = pair()
+    for each, other in ((first, 1), (second, 0)):
+        # Each about a topic of its own.
+        with pytest.raises(PeerError, match=rf"process {other} has not reached it within 0\.2 s"):
+            each.exchange(f"topic/{other}", "", "exchanging", limit=0.2)
+
+
 @pytest.mark.parametrize("way", ["exchange", "agree"])
-def test_one_that_leaves_just_after_it_was_looked_for(way: str) -> None:
-    store, first, second = pair()
-    look, threads = store.directory, []
+@pytest.mark.parametrize("rank", [0, 1])
+def test_one_that_leaves_just_after_an_exchange(rank: int, way: str) -> None:
+    _, first, second = pair()
+    leaving, staying = (first, second) if rank == 0 else (second, first)
 
     def say(peers: Peers) -> None:
         if way == "exchange":
@@ -341,21 +348,45 @@ def test_one_that_leaves_just_after_it_was_looked_for(way: str) -> None:
             peers.agree((0, 1), "step", "abc")
 
     def end() -> None:
-        say(second)
-        second.leave(10.0)
+        say(leaving)
+        leaving.leave(10.0)
 
-    def directory(prefix: str) -> dict[str, str]:
-        found = look(prefix)
-        if not threads:
-            threads.append(threading.Thread(target=end))
-            threads[0].start()
-            until(lambda: 1 in first.left)
-        return found
+    def stay() -> None:
+        say(staying)
+        with pytest.raises(PeerError, match=f"process {rank} has ended before it"):
+            staying.exchange("topic/1", "", "exchanging")
+        staying.leave(10.0)
 
-    store.directory = directory  # type: ignore[method-assign]
-    say(first)
-    first.leave(10.0)
-    threads[0].join()
+    assert together(end, stay) == [None, None]
+
+
+def test_a_meeting_names_who_is_late() -> None:
+    _, first, second = pair()
+    met = [lambda p=p: p.meet_again("sync", "asked", f"{p.index}") for p in (first, second)]
+    assert together(*met) == [{"0": (0,), "1": (1,)}] * 2
+    with (
+        override(collective_timeout=1),
+        pytest.raises(PeerError, match="process 1 has not reached it within 1 s"),
+    ):
+        first.meet_again("sync", "asked", "")
+
+
+def test_a_text_that_is_told_is_not_waited_for() -> None:
+    _, first, second = pair()
+    for number, (each, other) in enumerate([(first, second), (second, first)]):
+        each.tell(f"topic/{number}", "a")
+        told = other.exchange(f"topic/{number}", "b", "exchanging")
+        assert told == ({"a": (0,), "b": (1,)} if number == 0 else {"b": (0,), "a": (1,)})
+
+
+def test_long_messages_arrive_whole() -> None:
+    _, first, second = pair()
+    long = "x" * exchanges.LONGEST_TEXT
+    said = [
+        lambda p=p: p.exchange("topic/0", f"{p.index}{long}", "exchanging") for p in (first, second)
+    ]
+    kept = long[:-1]
+    assert together(*said) == [{f"0{kept}": (0,), f"1{kept}": (1,)}] * 2
 
 
 def test_programs_that_differ_are_found_when_they_are_slow() -> None:

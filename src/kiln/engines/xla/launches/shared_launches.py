@@ -103,7 +103,12 @@ class _Launch(NamedTuple):
         said = others.exchange(topic, text, asked, self.group)
         if failure is not None:
             raise_failure(failure, asked)
-        wrong = [f"process {r}: {one_line(each):.500}" for r, each in said.items() if each]
+        wrong = [
+            f"process {rank}: {one_line(each):.500}"
+            for each, ranks in said.items()
+            for rank in ranks
+            if each
+        ]
         if wrong:
             raise JaxRuntimeError(
                 three_lines(

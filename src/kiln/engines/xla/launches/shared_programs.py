@@ -11,6 +11,7 @@ from kiln.base.options.config import options
 from kiln.base.process.identity import processes
 from kiln.core.engines.engine import Placement, Program
 from kiln.core.processes.peers import peers
+from kiln.engines.xla.launches.collectives import note_collectives
 from kiln.engines.xla.stablehlo.module import LoweredModule
 
 _COMPARED = "compared with other processes"
@@ -30,7 +31,10 @@ _EXCHANGE = re.compile(r" (?:all-|reduce-scatter|collective-|ragged-all-|send|re
 
 def exchanges_data(raw: Any) -> bool:
     """Tell whether a compiled program needs other processes while it runs."""
-    return _EXCHANGE.search(raw.get_hlo_text()) is not None
+    text = raw.get_hlo_text()
+    if options().profile:
+        note_collectives(text)
+    return _EXCHANGE.search(text) is not None
 
 
 def prepare(program: Program, lowered: LoweredModule, group: tuple[int, ...]) -> str:

@@ -128,11 +128,6 @@ class Coordination:
         """Remove an entry."""
         self._call("writing for other processes", self._client.key_value_delete, key)
 
-    def directory(self, prefix: str) -> dict[str, str]:
-        """Return the entries whose keys have a prefix."""
-        found = self._call("reading from other processes", self._client.key_value_dir_get, prefix)
-        return dict(found)
-
     def barrier(self, name: str, seconds: float) -> None:
         """Wait until all processes have arrived; each name may be used once."""
         wait = self._client.wait_at_barrier
