@@ -125,7 +125,7 @@ class Module(HasVariables, PureFunctions):
     def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own = own_annotations(cls)
-        reserved = [name for name in ("parent", "name") if name in own]
+        reserved: list[str] = [name for name in ("parent", "name") if name in own]
         if reserved:
             raise ReservedModuleAttributeError(cls.__name__, reserved)
         has_hash = "__hash__" in vars(cls)
