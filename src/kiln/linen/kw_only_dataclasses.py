@@ -8,10 +8,10 @@ again.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, dataclass_transform
 
+from kiln.base.class_annotations import own_annotations
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 
@@ -47,7 +47,7 @@ def dataclass(
     """
 
     def made(cls: type) -> type:
-        annotations = inspect.get_annotations(cls)
+        annotations = own_annotations(cls)
         for name, annotation, extra in extra_fields or ():
             setattr(cls, name, extra)
             annotations[name] = annotation

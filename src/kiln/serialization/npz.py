@@ -18,6 +18,8 @@ from kiln.serialization.flat_names import named_arrays, restored
 from kiln.serialization.host_arrays import host_array
 
 _KINDS = "biufc"
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Those that NumPy writes. Errors of others are not those of `zlib`, and vary with Python."""
 _MALFORMED = (
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, EOFError, OSError),
     *(ValueError, TypeError, LookupError, OverflowError, NotImplementedError, RuntimeError),
@@ -71,6 +73,9 @@ def from_npz(target: Any, data: bytes, strict: bool = True) -> Any:
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    method = archive.getinfo(name).compress_type
+    if method not in _METHODS:
+        raise ValueError(f"{name} is compressed by method {method}, which npz files do not use")
     with archive.open(name) as file:
         require_harmless_array(file)
         file.seek(0)

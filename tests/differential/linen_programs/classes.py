@@ -176,7 +176,11 @@ def classes(given: Given) -> None:
         d = Dense(3, name="q")
         e = copy.copy(d)
         f = copy.deepcopy(d)
-        g = pickle.loads(pickle.dumps(d))
+        try:
+            g = pickle.loads(pickle.dumps(d))
+        except pickle.PicklingError as error:
+            # Of a local function, since Python 3.14; the stored answer is of Python 3.11.
+            raise AttributeError(*error.args) from None
         return e.name, f.features, g.features, e == d
 
     @given.case

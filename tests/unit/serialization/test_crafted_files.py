@@ -67,6 +67,16 @@ def test_mutated_files_are_refused_or_read(kind: str, count: int) -> None:
     assert count / 2 < refused < count
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, 93])
+def test_archives_in_methods_that_numpy_does_not_write_are_refused(method: int) -> None:
+    content = bytearray(compressed())
+    for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        at = content.index(mark) + offset
+        content[at : at + 2] = method.to_bytes(2, "little")
+    with pytest.raises(ValueError, match=f"a.npy is compressed by method {method}"):
+        from_npz(None, bytes(content))
+
+
 def tensors(header: bytes) -> bytes:
     """Return a safetensors file with a header."""
     return len(header).to_bytes(8, "little") + header

@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
-#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+#if PY_VERSION_HEX < 0x030E0000 && defined(__GLIBC__) && \
+    (defined(__x86_64__) || defined(__aarch64__))
 // On other platforms, such as RISC-V, an object's tables may hold offsets instead of addresses.
 #define KILN_LEADS_EXITS
 #include <link.h>

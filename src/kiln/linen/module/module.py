@@ -12,6 +12,7 @@ import enum
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, dataclass_transform
 
+from kiln.base.class_annotations import own_annotations
 from kiln.base.source import current_source
 from kiln.linen.errors import (
     AssignSubModuleError,
@@ -123,8 +124,8 @@ class Module(HasVariables, PureFunctions):
 
     def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = vars(cls).get("__annotations__", {})
-        reserved = [name for name in ("parent", "name") if name in own]
+        own = own_annotations(cls)
+        reserved: list[str] = [name for name in ("parent", "name") if name in own]
         if reserved:
             raise ReservedModuleAttributeError(cls.__name__, reserved)
         has_hash = "__hash__" in vars(cls)
