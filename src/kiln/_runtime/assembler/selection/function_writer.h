@@ -200,7 +200,7 @@ class FunctionWriter {
   void broadcast(std::string_view name, Type type, const Operand& number);
   Register chosen_from(const std::vector<Register>& sources, const Type& type,
                        const std::vector<uint64_t>& order);
-  Register joined_lanes(Register found, Register source, Operand places, uint8_t new_lanes);
+  Register joined_lanes(Register found, Register source, const Operand& places);
   std::vector<Register> turned(const std::vector<Register>& of, const Type& type);
   void shuffled_mask(std::string_view name, const Operand& x, const std::vector<uint64_t>& order);
 

@@ -181,14 +181,12 @@ Register FunctionWriter::chosen_from(const std::vector<Register>& sources, const
     places.type.element = integer_of(size);
     places.type.is_vector = true;
     places.type.lanes = of.lanes;
-    uint8_t new_lanes = 0;
     for (size_t j = 0; j < order.size(); ++j) {
       const bool is_new = order[j] / lanes == from;
       places.lanes.push_back(is_new ? order[j] % lanes + (found == kNone ? 0 : lanes) : j);
-      new_lanes |= static_cast<uint8_t>(is_new << j);
     }
     if (!is_v4()) {
-      found = joined_lanes(found, sources[from], std::move(places), new_lanes);
+      found = joined_lanes(found, sources[from], places);
     } else if (found == kNone) {
       found = vector(evex(k66, k0F38, size == 64, 0x36), of.length, read(places), sources[from]);
     } else {
@@ -206,20 +204,20 @@ Register FunctionWriter::chosen_from(const std::vector<Register>& sources, const
   return found;
 }
 
-// As `chosen_from` joins one source, for x86-64-v3: by words of 32 bits, and a blend.
-Register FunctionWriter::joined_lanes(Register found, Register source, Operand places,
-                                      uint8_t new_lanes) {
+// As `chosen_from` joins one source, for x86-64-v3: by words of 32 bits, and a blend. Places from the
+// number of lanes on are those of the source.
+Register FunctionWriter::joined_lanes(Register found, Register source, const Operand& places) {
   const int words = 8 / places.type.lanes;
   Operand order = places;
   order.type.element = Element::kI32;
   order.type.lanes = 8;
   order.lanes.clear();
-  uint8_t new_words = 0;
+  int64_t new_words = 0;
   for (int i = 0; i < 8; ++i) {
-    const auto lane = static_cast<size_t>(i / words);
-    const auto word = static_cast<uint64_t>(i % words), count = static_cast<uint64_t>(words);
-    order.lanes.push_back((places.lanes[lane] * count + word) % 8);
-    new_words |= static_cast<uint8_t>((new_lanes >> lane & 1) << i);
+    const uint64_t place = places.lanes[static_cast<size_t>(i / words)];
+    const uint64_t word = place * static_cast<uint64_t>(words) + static_cast<uint64_t>(i % words);
+    order.lanes.push_back(word % 8);
+    new_words |= int64_t{word >= 8} << i;
   }
   const Register moved = vector(vex(k66, k0F38, 0, 0x36), 1, read(order), source);
   if (found == kNone) return moved;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kiln.engines.native.llvm.addresses import iota
+from kiln.engines.native.llvm.addresses import ALL_LANES, iota
 from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.loop_ir.identities import identity
@@ -174,4 +174,4 @@ class Accumulator:
 
 
 def _true(width: int) -> str:
-    return "1" if width == 1 else "splat (i1 1)"
+    return "1" if width == 1 else ALL_LANES

@@ -17,6 +17,7 @@ from kiln.ir.sizes.size import Dim, Size
 
 Pointer = Callable[[Buffer], str]
 """Returns the register with the address of a buffer."""
+ALL_LANES = "splat (i1 1)"
 
 
 def memory_type(dtype: str, width: int) -> str:
@@ -44,15 +45,14 @@ def iota(width: int, factor: int = 1) -> str:
 def first_lanes(count: int, width: int) -> str:
     """Return the constant mask with this many lanes."""
     if count == width:
-        return "splat (i1 1)"
+        return ALL_LANES
     return "<" + ", ".join(f"i1 {int(i < count)}" for i in range(width)) + ">"
 
 
 def active_lanes(mask: str, width: int) -> int | None:
-    """Return how many lanes a constant mask has; None for any other mask."""
-    if mask.startswith("splat"):
-        return width
-    return mask.count("i1 1") if mask.startswith("<") else None
+    """Return how many lanes a mask of `first_lanes` has; None for any other mask."""
+    count = width if mask == ALL_LANES else mask.count("i1 1")
+    return count if mask == first_lanes(count, width) else None
 
 
 class Addresses(abc.ABC):

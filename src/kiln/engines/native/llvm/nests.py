@@ -12,7 +12,13 @@ from collections.abc import Callable
 
 from kiln.engines.native.llvm import strided, vector_calls
 from kiln.engines.native.llvm.accumulators import Accumulator
-from kiln.engines.native.llvm.addresses import Pointer, first_lanes, iota, without_constant
+from kiln.engines.native.llvm.addresses import (
+    ALL_LANES,
+    Pointer,
+    first_lanes,
+    iota,
+    without_constant,
+)
 from kiln.engines.native.llvm.values import Elementary, Frame, only_in_rare
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
@@ -269,8 +275,8 @@ class NestCode(Frame):
             for i, x in enumerate(run)
         ):
             return 0
-        mask = self.mask or first_lanes(self.width, self.width)
         names = [self.operand(x.value, self.width) for x in run]
+        mask = self.mask or ALL_LANES
         return stride if strided.store(self, first.buffer, first.index, names, mask) else 0
 
     def _store(self, buffer: Buffer, index: Index, value: Value, own: Value | None) -> None:

@@ -101,7 +101,7 @@ def _chained(
     parts: Sequence[Part], width: int, shuffle: Callable[[str, str, list[int]], str]
 ) -> str:
     name, places = parts[0].name, list(parts[0].places)
-    for part in [*parts[1:], Part("poison", ())] if len(parts) == 1 else parts[1:]:
+    for part in parts[1:] or [Part("poison", ())]:
         places += [width + at for at in part.places]
         name = shuffle(name, part.name, [places[min(i, len(places) - 1)] for i in range(width)])
         places = list(range(len(places)))
@@ -141,13 +141,13 @@ def store(code: Addresses, buffer: Buffer, index: Index, names: Sequence[str], m
         return False
     kind = memory_type(buffer.dtype, width)
     for begin in range(0, stride * wanted, width):
+        # Which lane of which vector each lane is; those of the vectors before are in place already.
+        sources = [divmod(begin + i, stride) for i in range(width)]
         name = names[0]
         for k in range(1, stride):
-            # The turn of each lane, and which lane of the source it is: once in place, its own.
-            places = [divmod(begin + i, stride) for i in range(width)]
             lanes = [
                 width + at if turn == k else at if k == 1 else i
-                for i, (at, turn) in enumerate(places)
+                for i, (at, turn) in enumerate(sources)
             ]
             name = _shuffled(code, kind, name, names[k], lanes)
         place, count = code.address(buffer, index + begin), min(width, stride * wanted - begin)

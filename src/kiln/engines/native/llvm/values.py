@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from kiln.engines.native.llvm import strided
 from kiln.engines.native.llvm.addresses import (
+    ALL_LANES,
     Addresses,
     Pointer,
     iota,
@@ -227,7 +228,7 @@ class Frame(Addresses):
         instead = "zeroinitializer"
         if other is not None:
             instead = self._to_memory(self.operand(other, width), buffer.dtype, width)
-        flags = mask or "splat (i1 1)"
+        flags = mask or ALL_LANES
         suffix = suffix_of(kind)
         if self._runs_back(index):
             # The last lane is first in memory.
@@ -313,7 +314,7 @@ class Frame(Addresses):
             return
         stored = self._to_memory(name, buffer.dtype, width)
         lanes = self.lanes(index)
-        flags = mask or "splat (i1 1)"
+        flags = mask or ALL_LANES
         suffix = suffix_of(kind)
         if lanes is not None:
             places = self.addresses_of(buffer, index, lanes)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.report import machine
 from kiln.engines.native.elementary import EXPANSIONS
 from kiln.engines.native.llvm import assembly
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, bits
@@ -61,7 +62,7 @@ def row(name: str) -> str:
 
 def text() -> str:
     """The whole document."""
-    target = assembly.host_target().name
+    target, cpu = assembly.host_target().name, machine()["cpu"]
     return "\n".join(
         [
             "# Elementary functions of the native engine",
@@ -72,7 +73,7 @@ def text() -> str:
             "Where lgamma and digamma are below 1 their error counts as if they were 1. Results",
             "of f16 and bf16 are those of f32, rounded. Special values are those of C99.",
             "",
-            f"Times are nanoseconds per element, on one core, in the cache (`{target}`).",
+            f"Times are nanoseconds per element, on one core, in the cache (`{target}`, {cpu}).",
             "",
             "| function | f32: ulp | f32: ns | f64: ulp | f64: ns |",
             "|---|---|---|---|---|",
