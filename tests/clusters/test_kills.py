@@ -48,16 +48,27 @@ def shuffled(seed: int, **times: int) -> list[str]:
     return kinds
 
 
-def kill_one(found: Callable[[], list[Task]], rank: int) -> None:
-    """Kill the process of a rank, as soon as it is there."""
-    end = time.monotonic() + LONGEST_S
-    while True:
-        victims = [each for each in found() if each.rank == rank]
-        if victims:
-            victims[0].kill()
-            return
-        assert time.monotonic() < end
-        time.sleep(0.05)
+def killer(found: Callable[[], list[Task]]) -> Callable[[int], None]:
+    """Return what kills the process of a rank, as soon as it is there.
+
+    Those that ran beside one that was killed are being ended for that: to kill one of them would
+    not be another failure.
+    """
+    ended = set[int]()
+
+    def kill_one(rank: int) -> None:
+        end = time.monotonic() + LONGEST_S
+        while True:
+            running = [each for each in found() if each.pid not in ended]
+            victims = [each for each in running if each.rank == rank]
+            if victims:
+                ended.update(each.pid for each in running)
+                victims[0].kill()
+                return
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    return kill_one
 
 
 def check(folder: Path) -> None:
@@ -71,6 +82,7 @@ def test_the_launcher(tmp_path: Path) -> None:
     begun = [*launch, "--restarts", str(KILLS), "-m", "tests.clusters.training"]
     given = environment.own_environment(tmp_path)
     pipe = subprocess.PIPE
+    kill_one = killer(lambda: tasks(str(tmp_path)))
     with subprocess.Popen(
         [*begun, *WORDS, "--save", str(tmp_path)], env=given, stdout=pipe, stderr=pipe, text=True
     ) as process:
@@ -78,7 +90,7 @@ def test_the_launcher(tmp_path: Path) -> None:
             kill(
                 tmp_path,
                 shuffled(1, first=4, other=6),
-                lambda kind: kill_one(lambda: tasks(str(tmp_path)), 0 if kind == "first" else 2),
+                lambda kind: kill_one(0 if kind == "first" else 2),
             )
             _, err = process.communicate(timeout=LONGEST_S)
         finally:
@@ -93,6 +105,7 @@ def test_mpi(name: str, tmp_path: Path) -> None:
     """The program goes on by itself: `mpirun` starts nothing again."""
     begun, given = command(name, 4, tmp_path, *WORDS, "--elastic=4")
     pipe = subprocess.PIPE
+    kill_one = killer(lambda: workers(str(tmp_path)))
     with subprocess.Popen(
         begun, cwd=environment.REPOSITORY, env=given, stdout=pipe, stderr=pipe, text=True
     ) as process:
@@ -100,7 +113,7 @@ def test_mpi(name: str, tmp_path: Path) -> None:
             kill(
                 tmp_path,
                 shuffled(2, first=4, other=6),
-                lambda kind: kill_one(lambda: workers(str(tmp_path)), 0 if kind == "first" else 3),
+                lambda kind: kill_one(0 if kind == "first" else 3),
             )
             _, err = process.communicate(timeout=LONGEST_S)
         finally:
@@ -149,13 +162,14 @@ def test_slurm(slurm: Cluster, tmp_path: Path) -> None:
     script = f"export KILN_COORDINATOR_TOKEN=of-this-test; exec {srun} {task}"
     words = "-N2", "--ntasks-per-node=2", "--requeue"
     job = slurm.submit(script, tmp_path, *words)
+    kill_one = killer(lambda: workers(str(tmp_path)))
 
     def do(kind: str) -> None:
         if kind == "node":
             kill_node(tmp_path)
             slurm.until(job, "PENDING", "FAILED", "COMPLETED")
         else:
-            kill_one(lambda: workers(str(tmp_path)), 0 if kind == "first" else 1)
+            kill_one(0 if kind == "first" else 1)
 
     kill(tmp_path, shuffled(3, first=4, other=4, node=2), do)
     assert slurm.until(job, "COMPLETED", "FAILED") == "COMPLETED"

@@ -153,6 +153,7 @@ class XlaCompiler:
         )
         with HeldBack():
             made = self._executable(program, lowered, raw, client(self._platform), None)
+            made.stored_size = len(stored)
             if group and exchanges_data(raw):
                 made.share(group, digest)
             return made

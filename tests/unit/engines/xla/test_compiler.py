@@ -50,6 +50,16 @@ def test_a_stored_executable_computes_what_the_compiled_one_does() -> None:
         np.testing.assert_allclose(XLA.memory.get(out), np.sin(X) * X, 1e-6)
 
 
+def test_its_memory_is_estimated_from_its_stored_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: an executable that was written or read is not serialized for it again."""
+    compiler = XLA.compiler
+    measured = compiler.compile(program()).size_in_bytes()
+    compiled = compiler.compile(program())
+    loaded = compiler.load(program(), compiler.serialize(compiled))
+    monkeypatch.setattr(client("cpu"), "serialize", None)
+    assert compiled.size_in_bytes() == loaded.size_in_bytes() == measured
+
+
 def test_a_solver_is_stored_too() -> None:
     x = np.eye(3, dtype=np.float32) * 4
     jaxpr = kiln.make_jaxpr(lambda x: kiln.numpy.linalg.cholesky(x))(x).jaxpr

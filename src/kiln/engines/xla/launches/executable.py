@@ -39,7 +39,7 @@ class XlaExecutable(_runtime.Launcher):
     """A compiled program. A call enqueues it; results may not be computed yet."""
 
     final_stage = "hlo"
-    __slots__ = ("_client", "lowered", "raw", "shardings")
+    __slots__ = ("_client", "lowered", "raw", "shardings", "stored_size")
 
     def __init__(
         self,
@@ -65,6 +65,8 @@ class XlaExecutable(_runtime.Launcher):
         self.raw = raw
         self.lowered = lowered
         self.shardings = shardings
+        # Of its bytes, once they were written or read: to write them takes a while.
+        self.stored_size: int | None = None
 
     def share(self, group: Sequence[int], digest: str) -> None:
         """Make later runs run together with the other processes of a group."""
@@ -105,7 +107,7 @@ class XlaExecutable(_runtime.Launcher):
     def size_in_bytes(self) -> int:
         """Return an estimate of the memory that XLA holds for the program."""
         calls_host = bool(self.lowered.callbacks)
-        return self._client.resident_size(self.raw, calls_host=calls_host)
+        return self._client.resident_size(self.raw, self.stored_size, calls_host=calls_host)
 
     def runtime_executable(self) -> Any:
         """Return jaxlib's executable."""
@@ -127,9 +129,11 @@ class XlaExecutable(_runtime.Launcher):
                 )
             )
         try:
-            return self._client.serialize(self.raw)
+            stored = self._client.serialize(self.raw)
         except XlaError as error:
             failed(error, f"serialize() of {self.name}")
+        self.stored_size = len(stored)
+        return stored
 
 
 class Levels(NamedTuple):

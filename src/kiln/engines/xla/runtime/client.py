@@ -298,11 +298,15 @@ class Client:
             return _fingerprint_alone(len(self.local_devices))
         return int(inside(_jax.get_topology_for_devices, self._raw_devices).fingerprint())
 
-    def resident_size(self, raw: Any, *, calls_host: bool = False) -> int:
-        """Return an estimate of the memory of an executable, in bytes; see `RESIDENT_FACTOR`."""
-        serialized = None
+    def resident_size(
+        self, raw: Any, serialized: int | None = None, *, calls_host: bool = False
+    ) -> int:
+        """Return an estimate of the memory of an executable, in bytes; see `RESIDENT_FACTOR`.
+
+        `serialized` is the size of what `serialize` returns, where that is known.
+        """
         # jaxlib crashes when serializing programs on several devices that take a token.
-        if not calls_host:
+        if serialized is None and not calls_host:
             # For example, sorts cannot be serialized.
             with contextlib.suppress(XlaError):
                 serialized = len(self.serialize(raw))
