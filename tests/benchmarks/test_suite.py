@@ -83,7 +83,7 @@ def test_a_wrong_or_failing_peer_is_not_timed() -> None:
         (np.ones(3) + 1e-3, np.ones(3), "error 1.0e-03"),
         (np.ones(3), np.ones(4), "shape (3,)"),
         ([np.ones(3)], [np.ones(3), 1.0], "1 arrays instead of 2"),
-        (np.array([np.nan, 1]), np.array([np.nan, 1]), None),
+        (np.array([np.nan, 1]), np.array([np.nan, 1]), "not finite"),
         (np.array([0.0, 1]), np.array([np.nan, 1]), "not finite"),
         (np.array([1, 2]), np.array([1, 3]), "1 of 2 numbers differ"),
         ({"b": 1.0, "a": 2.0}, {"a": 2.0, "b": 1.0}, None),

@@ -6,6 +6,7 @@ to the runtime function (`_runtime/kernels/large_angles.cc`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from kiln.engines.native.elementary.formats import (
@@ -41,9 +42,14 @@ def _flipped(x: Value, parity: Value) -> Value:
     return (integer_of(x) ^ sign).bitcast(x.dtype)
 
 
+def _is_large(x: Value, dtype: str) -> Value:
+    # What is not finite is reduced to nan: programs with nans are as fast as others.
+    return abs(x).gt(_LARGE[dtype]) & abs(x).lt(math.inf)
+
+
 def _function(name: str, x: Value, finish: Callable[[Value, Value, Value], Value]) -> Value:
-    large = ~abs(x).le(_LARGE[x.dtype])
-    return x.scope.rare(large, finish(*_reduced(x)), x.scope.of_runtime(name, x))
+    usual = finish(*_reduced(x))
+    return x.scope.rare(_is_large(x, x.dtype), usual, x.scope.of_runtime(name, x))
 
 
 def sin(x: Value) -> Value:
@@ -60,9 +66,9 @@ def tan(x: Value) -> Value:
     """Return the tangent; nan of infinities. Of f32, computed in f64."""
     if x.dtype == "f32":
         r, _, quarter = _reduced(x.convert("f64"))
-        large = ~abs(x).le(_LARGE["f64"])
         near = _short_tangent(r, quarter).convert("f32")
-        return x.eq(0).select(x, x.scope.rare(large, near, x.scope.of_runtime("tan", x)))
+        exact = x.scope.of_runtime("tan", x)
+        return x.eq(0).select(x, x.scope.rare(_is_large(x, "f64"), near, exact))
     return x.eq(0).select(x, _function("tan", x, _of_tangent))
 
 

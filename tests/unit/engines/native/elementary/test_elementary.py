@@ -101,6 +101,19 @@ def test_lanes_do_not_affect_each_other():
     assert (run(x)[same] == run(y)[same]).all()
 
 
+@pytest.mark.parametrize("dtype", WIDTHS)
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_the_extension_reduces_large_numbers_and_nothing_that_is_not_finite(name, dtype):
+    def leaves(x):
+        (branch,) = [node for node in postorder([EXPANSIONS[name](x)]) if node.op == "rare"]
+        one = x.scope.constant(1, dtype)
+        return branch.operands[0].select(one, one - one)
+
+    xs = np.array([0, 1, -3, 1e12, -1e30, np.inf, -np.inf, np.nan], NUMPY_TYPES[dtype])
+    found = compiled(leaves, [dtype], WIDTHS[dtype])(np.tile(xs, 2))
+    assert found[:8].tolist() == [0, 0, 0, 1, 1, 0, 0, 0]
+
+
 def test_remainders_are_exact():
     rng = np.random.default_rng(0)
     for dtype, low, high in (("f32", -126, 127), ("f64", -1070, 1020)):
