@@ -27,7 +27,7 @@ constexpr int64_t kNearBytes = 1 << 19;
 constexpr int64_t kOwnRows = 576;
 constexpr int64_t kOwnPanels = 4;
 // Rows that are a multiple of this apart collide.
-constexpr int64_t kCollidingBytes = 1 << 13;
+constexpr int64_t kCollidingBytes = 1 << 12;
 // A transposed A is read in place if it has no more bytes: a step to the next column is a large
 // stride.
 constexpr int64_t kTransposedBytes = 1 << 16;
