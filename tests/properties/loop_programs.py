@@ -27,8 +27,8 @@ from kiln.engines.native.loop_ir.statements import (
     Loop,
     Nest,
     Place,
+    Reduce,
     Statement,
-    Store,
     While,
 )
 
@@ -252,7 +252,8 @@ class Meaning:
         return found
 
     def _place(self, index: Index) -> int:
-        return int(index.const) + sum(self._at[axis] * int(f) for axis, f in index.axes())
+        found = int(index.const) + sum(self._at[axis] * int(f) for axis, f in index.axes())
+        return found + sum(int(self._value(x)) * int(f) for x, f in index.values())
 
     def _elements(self, place: Place) -> np.ndarray:
         return self._data(place.buffer)[self._place(place.index) :]
@@ -263,6 +264,8 @@ class Meaning:
         if x.op == "load":
             buffer, index = x.attr
             return self._data(buffer)[self._place(index)]
+        if x.op == "index":
+            return np.int64(self._place(x.attr))
         return _OPERATIONS[x.op](*[self._value(y) for y in x.operands])
 
     def _run(self, statements: Sequence[Statement]) -> None:
@@ -294,12 +297,17 @@ class Meaning:
                         self._run(statement.condition)
 
     def _nest(self, nest: Nest) -> None:
+        combined = set[tuple[Buffer, int]]()
         for point in np.ndindex(*[int(axis.size) for axis in nest.axes]):
             self._at.update(zip(nest.axes, point, strict=True))
             values = [self._value(effect.value) for effect in nest.effects]
             for effect, value in zip(nest.effects, values, strict=True):
-                assert isinstance(effect, Store)
-                self._data(effect.buffer)[self._place(effect.index)] = value
+                data, place = self._data(effect.buffer), self._place(effect.index)
+                if isinstance(effect, Reduce):
+                    if (effect.buffer, place) in combined:
+                        value = _OPERATIONS[effect.op](data[place], value)
+                    combined.add((effect.buffer, place))
+                data[place] = value
 
 
 def operands(numbers: Sequence[int]) -> list[np.ndarray]:

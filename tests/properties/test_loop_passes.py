@@ -15,6 +15,8 @@ from kiln.engines.native.passes.dead import drop_unread, sink
 from kiln.engines.native.passes.invariants import hoist
 from kiln.engines.native.passes.numbering import number_values
 from kiln.engines.native.passes.sequential import interchange as interchanging
+from kiln.engines.native.passes.sequential.counters import count_by_axes
+from kiln.engines.native.passes.sequential.independent import run_at_once
 from kiln.engines.native.passes.sequential.interchange import interchange
 from kiln.engines.native.passes.sequential.straight_line import straighten
 from tests.properties.exploring import explored
@@ -43,6 +45,8 @@ PASSES: tuple[Callable[[Function], None], ...] = (
     hoist,
     sink,
     drop_unread,
+    count_by_axes,
+    run_at_once,
     interchange_by(2),
     interchange_by(3),
     straighten,

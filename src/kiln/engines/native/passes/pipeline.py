@@ -23,6 +23,8 @@ from kiln.engines.native.passes.products.loop_operands import pack_matrices
 from kiln.engines.native.passes.products.strip_loops import run_in_strips
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
+from kiln.engines.native.passes.sequential.counters import count_by_axes
+from kiln.engines.native.passes.sequential.independent import run_at_once
 from kiln.engines.native.passes.sequential.interchange import interchange
 from kiln.engines.native.passes.sequential.straight_line import straighten
 from kiln.engines.native.passes.unrolling.jam import jam
@@ -40,6 +42,8 @@ PASSES: dict[str, Pass] = {
     "cells": compute_in_cells,
     "pieces": compute_in_pieces,
     "copies": remove_copies,
+    "counters": count_by_axes,
+    "independent": run_at_once,
     "layouts": lay_out,
     "straight": straighten,
     "unrolled": write_out,
