@@ -63,6 +63,8 @@ class _Checker:
         self.written: set[Buffer] = set(function.inputs)
 
     def run(self) -> None:
+        if len(self.written) < len(self.function.inputs):
+            raise self.error("two inputs are one buffer", None)
         self.statements(self.function.body)
         for buffer in self.function.outputs:
             if buffer.size != 0 and buffer not in self.written and buffer.role is not Role.CONST:

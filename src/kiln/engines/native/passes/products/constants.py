@@ -41,7 +41,8 @@ def divided(function: Function, constants: int) -> Function | None:
     moved = _moved(function.body, fixed)
     rest = [each for each in function.body if each not in moved]
     needed = set[Buffer]().union(*[everything(each)[0] for each in rest])
-    kept = [b for each in moved for b in writes(each) if b in needed]
+    # A nest may write a buffer by several effects.
+    kept = list(dict.fromkeys(b for each in moved for b in writes(each) if b in needed))
     if not kept:
         return None
     results = {b: Buffer(b.name, b.dtype, b.size, Role.OUTPUT) for b in kept}

@@ -130,6 +130,14 @@ def test_nests_of_constants_are_computed_once() -> None:
     assert "%i2: f32[8]" in main
 
 
+def test_a_buffer_that_a_nest_writes_twice_is_one_input() -> None:
+    text = NEST.replace("%t3[i0] = v1", "%t3[i0*2] = v1\n    %t3[i0*2 + 1] = v0")
+    text = text.replace("nest i0 <", "nest i0 < 4 {\n").replace("< 4 {\n 8 {", "< 4 {")
+    before, main = parts(text)
+    assert "-> (%o1: f32[8])" in before
+    assert main.startswith("function f(%i0: f32[8], %i1: f32[8], %i2: f32[8]) ->")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

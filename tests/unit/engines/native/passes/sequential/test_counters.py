@@ -138,6 +138,9 @@ def test_what_is_not_decided_stays() -> None:
     assert "min" in found
     assert "if" in found
     assert "lt" not in found
+    # The last place is neither below nor above.
+    assert "lt" in counted(FILLED.replace("lt v0 0:i32", "lt v0 8:i32"))
+    assert "le" in counted(FILLED.replace("le v7 9:i32", "le v7 8:i32"))
 
 
 def test_programs_agree_with_their_meaning() -> None:
