@@ -10,6 +10,7 @@ such a counter with a constant becomes a `Loop`.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -69,15 +70,16 @@ def count_by_axes(function: Function) -> None:
     loops = any(isinstance(statement, (Loop, While)) for statement in walk(function.body))
     # Checks tell in which iteration something happened.
     if loops and not has_checks(function.body):
-        finder = _Counters()
+        finder = _Counters(function)
         finder.block(function.body)
         if finder.found:
             drop_unread(function)
 
 
 class _Counters:
-    def __init__(self) -> None:
+    def __init__(self, function: Function) -> None:
         self.found = 0
+        self._readers = Counter(b for each in walk(function.body) for b in set(reads(each)))
         self._loops = 0
 
     def block(self, statements: list[Statement]) -> None:
@@ -136,7 +138,7 @@ class _Counters:
             or goes_on.op not in ("lt", "le", "gt", "ge", "ne")
         ):
             return None
-        if any(loop.flag in everything(each)[0] for each in loop.body):
+        if self._readers[loop.flag] != 1:
             return None
         for counter in _counters(loop.body, statements[:place]):
             times = _times(counter, goes_on)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 
-from kiln.engines.native.loop_ir.buffers import nodes, roots_of
+from kiln.engines.native.loop_ir.buffers import nodes
 from kiln.engines.native.loop_ir.checks import has_checks
 from kiln.engines.native.loop_ir.scalars import Value, is_float, postorder
 from kiln.engines.native.loop_ir.statements import (
@@ -25,6 +25,7 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
     load,
+    walk,
 )
 from kiln.engines.native.loop_ir.substitution import bounds
 
@@ -33,8 +34,9 @@ _COMBINED = ("add", "mul", "min", "max", "and", "or", "xor")
 
 def run_at_once(function: Function) -> None:
     """Replace loops whose iterations are independent by nests."""
+    loops = any(isinstance(statement, Loop) for statement in walk(function.body))
     # Checks tell in which iteration something happened.
-    if not has_checks(function.body):
+    if loops and not has_checks(function.body):
         _Joining().block(function.body)
 
 
@@ -103,11 +105,14 @@ def _reads(value: Value, buffer: Buffer) -> bool:
 
 
 def _are_apart(nest: Nest, axis: Axis) -> bool:
-    """Tell whether no iteration of a loop over a nest touches what another one writes."""
+    """Tell whether no iteration of a loop over a nest touches what another one writes.
+
+    Not of one that reduces: over one axis more, floats would be added in another order.
+    """
+    if not nest.is_map:
+        return False
     written: dict[Buffer, list[Index]] = {}
     for effect in nest.effects:
-        if isinstance(effect, Reduce) and effect.along is not None:
-            return False
         written.setdefault(effect.buffer, []).append(effect.index)
     for buffer, indices in written.items():
         if not _are_steps(indices, axis):
@@ -115,7 +120,7 @@ def _are_apart(nest: Nest, axis: Axis) -> bool:
         for x in nodes(nest):
             if x.op == "load" and x.attr[0] is buffer and x.attr[1] not in indices:
                 return False
-    return bool(roots_of(nest))
+    return True
 
 
 def _are_steps(indices: list[Index], axis: Axis) -> bool:

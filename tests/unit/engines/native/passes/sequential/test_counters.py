@@ -94,6 +94,7 @@ def test_computed_places_become_linear_ones() -> None:
         ("i32", "lt v0 1:i32", 1, None),
         ("i32", "lt v0 2:i32", 1, None),
         ("i32", "eq v0 9:i32", 1, None),
+        ("i32", "lt v0 v0", 1, None),
         ("i8", "le v0 126:i8", 3, 127),
         ("i8", "le v0 127:i8", 3, None),
         ("u8", "lt v0 255:u8", 5, None),
