@@ -15,7 +15,7 @@ from tests.properties.exploring import explored
 from tests.unit.engines.native.passes.agreement import agree, numbers
 
 MOST = 40
-"""No loop takes more turns."""
+"""No loop runs more iterations."""
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": lambda x, y: x < y,
     "<=": lambda x, y: x <= y,
@@ -43,7 +43,7 @@ COMBINED: tuple[Callable[[Any, Any], Any], ...] = (
 
 
 class Counted(NamedTuple):
-    """A loop: its counter, and what each turn does with arrays at places that depend on it."""
+    """A loop: its counter, and what each iteration does with arrays at places that depend on it."""
 
     dtype: str
     first: int
@@ -53,19 +53,19 @@ class Counted(NamedTuple):
     by_fori: bool
     updates: tuple[tuple[str, int, int, int, int], ...]
 
-    def turns(self) -> int | None:
+    def times(self) -> int | None:
         """Return how often it runs, None if that is too often."""
-        i, turns = np.array(self.first, self.dtype), 0
+        i, times = np.array(self.first, self.dtype), 0
         while COMPARISONS[self.comparison](i, np.array(self.last, self.dtype)):
-            i, turns = (i + np.array(self.step).astype(self.dtype)).astype(self.dtype), turns + 1
-            if turns > MOST:
+            i, times = (i + np.array(self.step).astype(self.dtype)).astype(self.dtype), times + 1
+            if times > MOST:
                 return None
-        return turns
+        return times
 
     def __call__(self, xs: Any, ys: Any) -> Any:
         step = np.array(self.step).astype(self.dtype)
 
-        def turn(i: Any, state: Any) -> Any:
+        def iteration(i: Any, state: Any) -> Any:
             ys, total = state
             for kind, a, b, c, operation in self.updates:
                 x, y = xs[PLACES[a](i)], ys[PLACES[b](i)]
@@ -80,10 +80,10 @@ class Counted(NamedTuple):
 
         start = ys, jnp.int32(1)
         if self.by_fori:
-            return lax.fori_loop(self.first, self.last, turn, start)
+            return lax.fori_loop(self.first, self.last, iteration, start)
         return lax.while_loop(
             lambda s: COMPARISONS[self.comparison](s[0], np.array(self.last, self.dtype)),
-            lambda s: (s[0] + step, turn(s[0], s[1])),
+            lambda s: (s[0] + step, iteration(s[0], s[1])),
             (jnp.array(self.first, self.dtype), start),
         )
 
@@ -108,7 +108,7 @@ def loops(draw: Any) -> Counted:
         draw(st.booleans()),
         tuple(draw(st.lists(update, min_size=1, max_size=2))),
     )
-    assume(found.by_fori or found.turns() is not None)
+    assume(found.by_fori or found.times() is not None)
     assume(not found.by_fori or found.last - found.first <= MOST)
     return found
 
