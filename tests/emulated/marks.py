@@ -8,7 +8,7 @@ import pytest
 
 forks_beside_threads = pytest.mark.skipif(
     "KILN_TEST_EMULATOR" in os.environ,
-    # So does a program of Python alone.
-    reason="the emulator aborts where the child of a process with threads starts one",
+    # It aborts in a program of Python alone, too, if the child starts a thread.
+    reason="the child of a process with threads may block in the emulator, or abort it",
 )
 """Tests in which a process that has threads forks."""

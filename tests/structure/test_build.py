@@ -100,6 +100,12 @@ def test_requirements_that_changed_are_installed(environment: str) -> None:
     assert '".[test,examples]"' in planned(environment, "test", "--what-if=pyproject.toml")
 
 
+@pytest.mark.parametrize("target", ["wheel", "wheel-aarch64", "test-aarch64"])
+def test_what_builds_a_wheel_has_what_checks_it(environment: str, target: str) -> None:
+    (tools,) = [line for line in planned(environment, target).splitlines() if "wheels" in line]
+    assert "pip --quiet --disable-pip-version-check install cmake ninja" in tools
+
+
 def python_of_version(version: str, folder: Path) -> Path:
     """Return a program that says it is this version of Python."""
     path = folder / f"python{version}"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kiln.data.feed import End, Feed
+from tests.emulated.marks import forks_beside_threads
 
 
 def until(condition: Any) -> None:
@@ -91,6 +92,7 @@ def test_a_thread_that_waits_polls() -> None:
         Feed(slow(), 1).take(fail)
 
 
+@forks_beside_threads
 def test_a_forked_child_does_not_wait() -> None:
     feed = Feed(counting([], []), 2)
     child = os.fork()

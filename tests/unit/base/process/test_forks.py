@@ -14,6 +14,7 @@ import kiln
 from kiln.base.lazy import LazyModule
 from kiln.base.process import forks
 from kiln.base.process.forks import Loads, _in_child, in_child, new_lock, new_rlock
+from tests.emulated.marks import forks_beside_threads
 
 
 def in_a_child(work: object) -> int:
@@ -23,13 +24,15 @@ def in_a_child(work: object) -> int:
     if pid == 0:
         os.write(write, b"1" if work() else b"0")  # type: ignore[operator]
         os._exit(0)
-    os.waitpid(pid, 0)
+    # A child that ends without an answer closes the last of the ends that write.
+    os.close(write)
     found = os.read(read, 1)
     os.close(read)
-    os.close(write)
+    os.waitpid(pid, 0)
     return int(found)
 
 
+@forks_beside_threads
 def test_locks_that_other_threads_hold_are_free_in_the_child(recwarn: object) -> None:
     lock, rlock, mine = new_lock(), new_rlock(), new_rlock()
     held, done = threading.Event(), threading.Event()
@@ -54,6 +57,7 @@ def test_locks_that_other_threads_hold_are_free_in_the_child(recwarn: object) ->
     thread.join(60)
 
 
+@forks_beside_threads
 def test_functions_are_called_in_the_child_only(recwarn: object) -> None:
     called: list[int] = []
     in_child(lambda: called.append(os.getpid()))
@@ -78,6 +82,7 @@ def test_all_locks_of_kiln_are_made_here() -> None:
     assert found == ["base/process/forks.py"]
 
 
+@forks_beside_threads
 def test_forks_wait_for_modules_that_others_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +105,7 @@ def test_forks_wait_for_modules_that_others_load(
         sys.modules.pop("slow_to_load", None)
 
 
+@forks_beside_threads
 def test_forks_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forks, "LONGEST_LOAD_S", 0.05)
     loads, done = Loads(), threading.Event()

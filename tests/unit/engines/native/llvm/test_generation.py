@@ -26,6 +26,7 @@ from kiln.engines.native.llvm import generation
 from kiln.engines.native.llvm.assembly import LEAST_EFFORT, assemble, disassemble, host_target
 from kiln.engines.native.llvm.generation import LEVELS, MOST_NESTED, assembled
 from kiln.engines.native.loop_ir.parse import parse
+from tests.emulated.marks import forks_beside_threads
 
 pytestmark = pytest.mark.skipif(
     host_target().name not in LEVELS, reason="the assembler writes code for other levels"
@@ -280,6 +281,7 @@ def test_a_program_that_calls_itself_meanwhile(few: int, monkeypatch: pytest.Mon
     assert inside == [expected]
 
 
+@forks_beside_threads
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_the_child_of_a_fork_asks_llvm_itself(few: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 import kiln
 from kiln import lax
 from kiln.base.options.config import override
+from tests.emulated.marks import forks_beside_threads
 from tests.unit.engines.native.lowerings.running import results
 
 KEY = np.array([1, 2, 0xFFFFFFFE, 0xFFFFFFFF], np.uint32)
@@ -55,6 +56,7 @@ def test_each_turn_of_a_loop_draws() -> None:
     assert len(np.unique(found)) > 30
 
 
+@forks_beside_threads
 @pytest.mark.filterwarnings("ignore:os.fork")
 def test_a_forked_child_draws_other_numbers() -> None:
     with override(engine="native"):
