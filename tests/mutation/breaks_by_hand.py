@@ -530,7 +530,7 @@ BY_HAND = [
     Break(
         "counters-read-after-the-change",
         f"{_NATIVE}/passes/sequential/counters.py",
-        "(i > place and cell in read)",
+        "(is_after and cell in read)",
         "False",
         (f"{_SEQUENTIAL}_counters.py",),
     ),

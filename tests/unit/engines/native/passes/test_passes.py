@@ -372,6 +372,14 @@ def test_the_check_finds(message: str) -> None:
         check(_function(WRONG[message]), "test")
 
 
+def test_the_check_finds_an_input_that_is_there_twice() -> None:
+    x, y = (Buffer(name, "f32", 4, role) for name, role in (("x", Role.INPUT), ("y", Role.TEMP)))
+    with pytest.raises(CheckError, match="two inputs are one buffer"):
+        check(Function("f", Scope(), [x, x], [x], []), "test")
+    with pytest.raises(CheckError, match="the output %y is never written"):
+        check(Function("f", Scope(), [x], [y], []), "test")
+
+
 # Memory.
 
 

@@ -23,7 +23,6 @@ from kiln.engines.native.loop_ir.checks import has_checks
 from kiln.engines.native.loop_ir.scalars import (
     NUMPY_TYPES,
     Value,
-    is_constant,
     is_float,
     number,
     postorder,
@@ -41,6 +40,7 @@ from kiln.engines.native.loop_ir.statements import (
     Nest,
     Place,
     Reduce,
+    Role,
     Statement,
     Store,
     While,
@@ -135,10 +135,10 @@ class _Counters:
             not isinstance(effect, Store)
             or effect.mask is not None
             or effect.buffer is not loop.flag
+            or loop.flag.role is not Role.TEMP
+            or self._readers[loop.flag] != 1
             or goes_on.op not in ("lt", "le", "gt", "ge", "ne")
         ):
-            return None
-        if self._readers[loop.flag] != 1:
             return None
         for counter in _counters(loop.body, statements[:place]):
             times = _times(counter, goes_on)
@@ -176,7 +176,7 @@ def _fits(counter: _Counter, times: int) -> bool:
 
 def _counters(body: Sequence[Statement], before: Sequence[Statement]) -> Iterator[_Counter]:
     """Iterate over the counters of a loop with this body, after these statements of its block."""
-    for place, nest in enumerate(body):
+    for nest in body:
         if not isinstance(nest, Nest) or math.prod(a.size for a in nest.axes) != 1:
             continue
         for effect in nest.effects:
@@ -191,7 +191,7 @@ def _counters(body: Sequence[Statement], before: Sequence[Statement]) -> Iterato
             ):
                 continue
             step = _step(cell, effect.value)
-            if step is None or not _is_changed_last(cell, body, place):
+            if step is None or not _is_changed_last(cell, body, nest):
                 continue
             first = _first(cell, before)
             if first is not None:
@@ -210,16 +210,18 @@ def _step(cell: Buffer, value: Value) -> int | None:
     return int(number(y)) if value.op == "add" else -int(number(y))
 
 
-def _is_changed_last(cell: Buffer, body: Sequence[Statement], place: int) -> bool:
-    """Tell whether only this nest of a body writes a cell, and others read it before."""
-    for i, statement in enumerate(body):
+def _is_changed_last(cell: Buffer, body: Sequence[Statement], nest: Nest) -> bool:
+    """Tell whether one effect of this nest alone writes a cell, and others read it before."""
+    is_after = False
+    for statement in body:
+        if statement is nest:
+            is_after = True
+            continue
         read, written = everything(statement)
-        if i == place:
-            if sum(effect.buffer is cell for effect in statement.effects) != 1:  # type: ignore[union-attr]
-                return False
-        elif cell in written or (i > place and cell in read):
+        if cell in written or (is_after and cell in read):
             return False
-    return not any(_is_operand(cell, statement) for statement in walk(body))
+    is_once = sum(effect.buffer is cell for effect in nest.effects) == 1
+    return is_once and not any(_is_operand(cell, statement) for statement in walk(body))
 
 
 def _is_operand(cell: Buffer, statement: Statement) -> bool:
@@ -292,19 +294,18 @@ def _rewritten(nest: Nest, indices: Mapping[Buffer, Index]) -> Nest:
         [found[root] for root in roots_of(nest)],
         move=lambda buffer, index: (buffer, _linear(index)),
     )
-    made.effects[:] = [_unmasked(effect) for effect in made.effects if not _is_never(effect)]
+    made.effects[:] = _unmasked(made.effects)
     return made
 
 
-def _is_never(effect: Store | Reduce) -> bool:
-    mask = effect.mask if isinstance(effect, Store) else None
-    return mask is not None and is_constant(mask, 0)
-
-
-def _unmasked(effect: Store | Reduce) -> Store | Reduce:
-    if isinstance(effect, Store) and effect.mask is not None and is_constant(effect.mask, 1):
-        return Store(effect.buffer, effect.index, effect.value)
-    return effect
+def _unmasked(effects: Sequence[Store | Reduce]) -> Iterator[Store | Reduce]:
+    """Iterate over effects without masks that always hold, and without those that never do."""
+    for effect in effects:
+        mask = effect.mask if isinstance(effect, Store) else None
+        if mask is None or mask.op != "constant":
+            yield effect
+        elif mask.attr:
+            yield Store(effect.buffer, effect.index, effect.value)
 
 
 def _at(place: Place, indices: Mapping[Buffer, Index]) -> Place:
@@ -335,10 +336,7 @@ def _simplified(roots: Sequence[Value], indices: Mapping[Buffer, Index]) -> dict
         elif x.op == "load":
             found[x] = moved(x, {}, found, lambda buffer, index: (buffer, _linear(index)))
         elif x.op == "index":
-            made = moved(x, {}, found)
-            found[x] = (
-                made if made.op != "index" else position(x.scope, _linear(made.attr), x.dtype)
-            )
+            found[x] = position(x.scope, _linear(x.attr.replaced({}, found)), x.dtype)
         else:
             found[x] = _decided(rebuilt(x, tuple([found[y] for y in x.operands])))
     return found
@@ -355,36 +353,29 @@ def _decided(x: Value) -> Value:
         return x
     if x.op in ("min", "max"):
         a, b = x.operands
-        less = _compared("le", _range(a), _range(b))
-        if less is None:
-            more = _compared("ge", _range(a), _range(b))
-            less = None if more is None else not more
-        return x if less is None else a if less == (x.op == "min") else b
+        if _compared("le", _range(a), _range(b)):
+            return a if x.op == "min" else b
+        if _compared("ge", _range(a), _range(b)):
+            return b if x.op == "min" else a
+        return x
     return _as_index(x) or x
 
 
 def _as_index(x: Value) -> Value | None:
     """Return the index that a sum, a multiple or a conversion of indices is, if it cannot wrap."""
-    parts = [_index_of(y) for y in x.operands]
-    first, *others = parts
-    if first is None or None in others or not any(part and part.terms for part in parts):
+    parts = [index for index in map(_index_of, x.operands) if index is not None]
+    if len(parts) < len(x.operands) or not any(index.terms for index in parts):
         return None
-    made: Index | None = None
+    first, second = parts[0], parts[-1]
     if x.op == "convert":
         made = first
-    elif x.op == "add" and others[0] is not None:
-        made = first + others[0]
-    elif x.op == "sub" and others[0] is not None:
-        made = first + others[0] * -1
-    elif x.op == "mul" and others[0] is not None:
-        made = (
-            first * others[0].const
-            if not others[0].terms
-            else others[0] * first.const
-            if not first.terms
-            else None
-        )
-    if made is None:
+    elif x.op == "add":
+        made = first + second
+    elif x.op == "sub":
+        made = first + second * -1
+    elif x.op == "mul" and not (first.terms and second.terms):
+        made = first * second.const if first.terms else second * first.const
+    else:
         return None
     candidate = position(x.scope, made, x.dtype)
     known = _range(candidate)

@@ -169,5 +169,12 @@ def test_programs_agree_with_their_meaning() -> None:
 
         return lax.fori_loop(0, 4, turn, jnp.zeros((2, 4), jnp.int32))
 
-    for fun in (nested, counted_twice, beyond, kernel):
+    def narrow(xs, ys):
+        def iteration(i, ys):
+            at = lax.convert_element_type(i * 100, jnp.int8)
+            return ys.at[i].add(xs[lax.convert_element_type(at, jnp.int32)])
+
+        return lax.fori_loop(0, 5, iteration, ys)
+
+    for fun in (nested, counted_twice, beyond, kernel, narrow):
         agree(fun, (numbers(12), numbers(5, 5, seed=1)))
