@@ -48,7 +48,7 @@ def ended(process: subprocess.Popen[str]) -> None:
 
 
 @contract("13.2")
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["native", pytest.param("xla", marks=pytest.mark.full)])
 def test_it_ends_while_threads_are_everywhere(engine: str) -> None:
     # A process costs a second: each is in several places.
     draw = random.Random(engine)

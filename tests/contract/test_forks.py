@@ -227,3 +227,22 @@ def test_pools_exits_and_the_warning() -> None:
 @contract("13.2")
 def test_a_child_forked_before_xla_is_used_has_its_own() -> None:
     assert run(BEFORE) == "fine\n"
+
+
+OTHER_CLIENTS = """
+from kiln.engines.xla.runtime.client import _fingerprint_alone
+with kiln.base.options.config.override(engine="xla"):
+    kiln.jit(lambda x: x @ x)(np.ones((8, 8), np.float32)).block_until_ready()
+_fingerprint_alone(2)
+warnings.simplefilter("ignore")
+pid = os.fork()
+if not pid:
+    sys.exit(5)
+print(wait(pid))
+"""
+
+
+@contract("13.2")
+def test_a_child_frees_no_client_of_its_parent() -> None:
+    """One that is freed waits for its threads, which only the parent has."""
+    assert run(OTHER_CLIENTS) == "5\n"

@@ -84,7 +84,11 @@ def ended(process: subprocess.Popen[str], status: int = 0) -> str:
 
 
 @contract("13.2")
-@pytest.mark.parametrize("names", [list(PROGRAMS)[:5], list(PROGRAMS)[5:]], ids=["a", "b"])
+@pytest.mark.parametrize(
+    "names",
+    [list(PROGRAMS)[:5], pytest.param(list(PROGRAMS)[5:], marks=pytest.mark.full)],
+    ids=["a", "b"],
+)
 def test_the_interpreter_ends_while_something_is_under_way(names: list[str]) -> None:
     processes = {name: start(PROGRAMS[name]) for name in names}
     for process in processes.values():

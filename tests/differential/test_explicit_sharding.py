@@ -272,8 +272,13 @@ def _cases() -> Iterable[Case]:
 
 
 TOPIC = Topic("explicit_sharding", _cases())
+LONG = {"transformations"}
+"""Those whose programs take seconds to compile; the same ones under jit take half the time."""
 
 
-@pytest.mark.parametrize("group", TOPIC.groups)
+@pytest.mark.parametrize(
+    "group",
+    [pytest.param(g, marks=pytest.mark.full if g in LONG else ()) for g in TOPIC.groups],
+)
 def test_as_jax(group: str) -> None:
     TOPIC.check(group, kiln)

@@ -325,7 +325,7 @@ TOPIC = Topic("shard_map", _cases())
 
 
 # Each of these compiles a program of its own; the unit tests differentiate inside, too.
-LONG = {"derivatives inside"}
+LONG = {"derivatives inside", "derivatives from outside"}
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def fail(how: str, moment: Path) -> None:
         if not child:
             # As a program ends, which concerns nobody else.
             sys.exit(5)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+        assert (code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])) == 5, code
         if not os.fork():
             # It outlives its parent, with what that had opened.
             time.sleep(10)

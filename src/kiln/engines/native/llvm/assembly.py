@@ -7,7 +7,6 @@ Object files are plain bytes that may be stored on disk.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import itertools
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 from kiln.base.lazy import llvmlite_binding as llvm
 from kiln.base.lazy import llvmlite_ffi as ffi
 from kiln.base.process.forks import in_child, new_guard, new_rlock
+from kiln.base.process.lifetimes import never_freed
 from kiln.base.signals import HeldBack
 from kiln.engines.native.llvm import linking
 from kiln.engines.native.llvm.iteration import PROMOTED
@@ -51,20 +51,12 @@ def _ready() -> None:
     llvm.initialize_native_asmprinter()
 
 
-def _kept(found: T) -> T:
-    """Keep an LLVM object alive until the process ends.
-
-    The library disables its finalizers at exit, which is too late if a thread loads it during
-    shutdown: finalizers would then run in modules that are already cleared.
-    """
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
-    return found
-
-
 def _triple() -> str:
     return str(llvm.get_default_triple())
 
 
+# The library disables its finalizers at exit, which is too late if a thread loads it during
+# shutdown: they would then run in modules that are already cleared. So these are never freed.
 @functools.cache
 def _machine(target: Target, codegen: int) -> Any:
     _ready()
@@ -75,7 +67,7 @@ def _machine(target: Target, codegen: int) -> Any:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
         triple = f"{target.triple}-{SYSTEMS[target.system]}"
-    return _kept(
+    return never_freed(
         llvm.Target.from_triple(triple).create_target_machine(
             cpu=target.cpu,
             features=target.features,
@@ -93,15 +85,15 @@ def _machine(target: Target, codegen: int) -> Any:
 
 @functools.cache
 def _linker() -> Any:
-    return _kept(llvm.create_lljit_compiler(_machine(host_target(), USUAL_EFFORT)))
+    return never_freed(llvm.create_lljit_compiler(_machine(host_target(), USUAL_EFFORT)))
 
 
 @functools.cache
 def _promotion(target: Target, codegen: int) -> tuple[Any, Any]:
     tuning = llvm.create_pipeline_tuning_options(speed_level=codegen)
-    passes = _kept(llvm.create_new_function_pass_manager())
+    passes = never_freed(llvm.create_new_function_pass_manager())
     passes.add_sroa_pass()
-    return passes, _kept(llvm.create_pass_builder(_machine(target, codegen), tuning))
+    return passes, never_freed(llvm.create_pass_builder(_machine(target, codegen), tuning))
 
 
 def _compiled(text: str, target: Target, codegen: int) -> tuple[Any, Any]:

@@ -18,6 +18,8 @@ from jaxlib import _jax, xla_client
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, OutOfMemoryError, three_lines
 from kiln.base.process.forks import in_child
+from kiln.base.process.lifetimes import never_freed
+from kiln.base.weak import WeakSet
 from kiln.control.effects.host_call import raise_failure
 from kiln.engines.xla.stablehlo.callbacks import failure_in
 
@@ -118,9 +120,24 @@ _collect_garbage = _runtime.without_arguments(_jax.collect_garbage)
 gc.callbacks.append(_collect_garbage)
 
 
+_clients: WeakSet[Any] = WeakSet()
+
+
+def cpu_client(**given: Any) -> Any:
+    """Return jaxlib's client of this CPU, which no forked child frees."""
+    made = xla_client.make_cpu_client(**given)
+    _clients.add(made)
+    return made
+
+
 @in_child
 def _keep() -> None:
-    """Do not call jaxlib in a forked child: another thread may have held its locks."""
+    """Do not call jaxlib in a forked child: another thread may have held its locks.
+
+    A client that is freed waits for its threads, which a child does not have.
+    """
+    for client in _clients:
+        never_freed(client)
     if _collect_garbage in gc.callbacks:
         gc.callbacks.remove(_collect_garbage)
 

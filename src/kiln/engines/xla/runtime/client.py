@@ -26,7 +26,7 @@ from kiln.core.arrays.shards import split
 from kiln.core.engines.devices import Device
 from kiln.engines.xla.runtime import buffers, coordination
 from kiln.engines.xla.runtime.apart import apart, inside
-from kiln.engines.xla.runtime.binding import XlaError, failed, parts_of, without_jax
+from kiln.engines.xla.runtime.binding import XlaError, cpu_client, failed, parts_of, without_jax
 from kiln.engines.xla.runtime.host_copies import OWN_COPY_BYTES, copied, each_copied_once
 from kiln.engines.xla.runtime.layouts import DeviceSharding, hlo_of
 from kiln.engines.xla.stablehlo.mlir import hlo, parse_alone
@@ -416,7 +416,7 @@ def _no_count(asked: str, given: Any, wrong: str) -> ValueError:
 
 def _cpu_client() -> Any:
     shared = coordination.of_client()
-    made = xla_client.make_cpu_client(num_devices=cpu_devices(), asynchronous=True, **shared)
+    made = cpu_client(num_devices=cpu_devices(), asynchronous=True, **shared)
     settle("num_cpu_devices", "the devices have been created already")
     return made
 
@@ -464,7 +464,7 @@ def is_alone(platform: str) -> bool:
 @functools.lru_cache(1)
 def _fingerprint_alone(count: int) -> int:
     """Return the fingerprint of this CPU divided into devices, without other processes."""
-    raw = inside(lambda: xla_client.make_cpu_client(num_devices=count)).devices()
+    raw = inside(lambda: cpu_client(num_devices=count)).devices()
     return int(inside(_jax.get_topology_for_devices, raw).fingerprint())
 
 
@@ -472,7 +472,7 @@ def second_cpu_client() -> Client:
     """Return another client of the CPU devices, with threads and queues of its own."""
     count = len(client("cpu").devices)
     with HeldBack(), _lock:
-        return Client(xla_client.make_cpu_client(num_devices=count, asynchronous=True))
+        return Client(cpu_client(num_devices=count, asynchronous=True))
 
 
 def register_lapack() -> None:

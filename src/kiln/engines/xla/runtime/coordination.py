@@ -7,13 +7,13 @@ years, and `core/processes/peers.py` monitors the processes.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jaxlib import _jax
 
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.process.lifetimes import never_freed
 from kiln.core.processes.joining import JoinRequest
 from kiln.core.processes.lifelines import listener
 from kiln.engines.xla.runtime.binding import XlaError, failed
@@ -28,18 +28,12 @@ REACH_S = 20.0
 _current: Coordination | None = None
 
 
-def _kept(made: Any) -> Any:
-    """Return an object that is never freed.
-
-    Freeing it waits for other processes; in a forked child it would end them, by disconnecting on
-    the connections of the parent.
-    """
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
-    return made
-
-
 class Coordination:
-    """The connection to the other processes: a shared key-value store, and barriers."""
+    """The connection to the other processes: a shared key-value store, and barriers.
+
+    Freeing what is jaxlib's would wait for other processes; in a forked child it would end them,
+    by disconnecting on the connections of the parent.
+    """
 
     def __init__(self, request: JoinRequest, port: int) -> None:
         self.request = request
@@ -53,7 +47,7 @@ class Coordination:
                 )
             )
         relay = Relay(request.host, port)
-        self._client = _kept(
+        self._client = never_freed(
             _jax.get_distributed_runtime_client(
                 f"127.0.0.1:{relay.port}",
                 request.index,
@@ -139,7 +133,7 @@ class Coordination:
         The first call makes SIGTERM such a request. May block until all processes agree on a step.
         """
         if self._preemption is None:
-            self._preemption = _kept(_jax.create_preemption_sync_manager())
+            self._preemption = never_freed(_jax.create_preemption_sync_manager())
             self._call("listening for SIGTERM", self._preemption.initialize, self._client)
         return bool(self._preemption.reached_sync_point(step))
 
@@ -156,7 +150,7 @@ def host(request: JoinRequest) -> int:
     # jaxlib does not report if it could not listen: it crashes later.
     with listener(name, 0, request.count) as free:
         port = int(free.getsockname()[1])
-    _kept(
+    never_freed(
         _jax.get_distributed_runtime_service(
             f"[{name}]:{port}" if ":" in name else f"{name}:{port}",
             request.count,
