@@ -21,7 +21,8 @@ R = TypeVar("R")
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # If a NumPy function gets a traced value, report the user's call, not a line of NumPy's. Python's
 # import machinery reads attributes of modules as well.
-_NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep, "<frozen importlib.")
+_NUMPY = os.path.dirname(np.__file__) + os.sep
+_NOT_THE_USERS = (_ROOT, _NUMPY, threading.__file__, "<frozen importlib.")
 _MARK = "__tracebackhide__"
 _LEFT_OUT = (
     "For simplicity, kiln has left its own frames out of this traceback. "
@@ -67,9 +68,10 @@ class Source:
 
 
 class _Here(threading.local):
-    """The names of the scopes that this thread is in."""
+    """The names of the scopes that this thread is in, and the line that it works for."""
 
     scopes: tuple[str, ...] = ()
+    caller: Source | None = None
 
 
 _here = _Here()
@@ -101,6 +103,14 @@ class in_scope(_runtime.Changed):
         return super().__new__(cls, _here, "scopes", change)
 
 
+class working_for(_runtime.Assigned):
+    """Set the line of another thread that this one works for, in a context."""
+
+    def __new__(cls, caller: Source | None) -> Self:
+        """Store the location."""
+        return super().__new__(cls, _here, "caller", caller, None)
+
+
 def is_internal(filename: str) -> bool:
     """Tell whether a file belongs to kiln."""
     return filename.startswith(_ROOT)
@@ -122,7 +132,7 @@ def is_users(code: types.CodeType) -> bool:
 
 
 def current_source() -> Source | None:
-    """Return the innermost frame outside kiln and NumPy."""
+    """Return the innermost frame outside kiln and NumPy, or that for which this thread works."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -131,7 +141,7 @@ def current_source() -> Source | None:
                 return Source(code, frame.f_lasti, _here.scopes)
             _files_of_others.add(code.co_filename)
         frame = frame.f_back
-    return None
+    return _here.caller
 
 
 def shown_file(file: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kiln import _runtime
+from kiln.base.source import current_source, working_for
 
 T = TypeVar("T")
 
@@ -20,6 +21,7 @@ class _Work:
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self.call: Callable[[], Any] | None = call
+        self.source = current_source()
         self.result: Any = None
         self.error: BaseException | None = None
         self.done = threading.Event()
@@ -29,7 +31,8 @@ class _Work:
         assert self.call is not None
         _runtime.enter()
         try:
-            self.result = self.call()
+            with working_for(self.source):
+                self.result = self.call()
         except BaseException as error:  # noqa: BLE001, raised again by who waits
             self.error = error
         finally:
