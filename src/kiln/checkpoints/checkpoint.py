@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +18,9 @@ from kiln.base.options.config import override
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import keystr, tree_map_with_path
 from kiln.checkpoints.blocks import BlockReader
-from kiln.checkpoints.index import Entry, Index, open_inside, read_index
+from kiln.checkpoints.data_files import DataFiles, open_inside
+from kiln.checkpoints.entries import Entry
+from kiln.checkpoints.index import NAME, Index, read_index
 from kiln.checkpoints.leaves import ARRAYS, PYTHON, leaves_with_paths, python_value, rebuilt
 from kiln.checkpoints.matching import (
     Wanted,
@@ -68,7 +69,7 @@ class Checkpoint(Mapping[str, Any]):
         self._asked = f"checkpoints.Checkpoint({os.fspath(path)!r})"
         self._index, self._files = _opened(self.path, self._asked)
         self._entries = {entry.path: entry for entry in self._index.entries}
-        self.close = weakref.finalize(self, _close, self._files)
+        self.close = weakref.finalize(self, self._files.close)
         """Close the files."""
 
     @property
@@ -151,7 +152,7 @@ class Checkpoint(Mapping[str, Any]):
         for entry in self._entries.values():
             if entry.kind in ARRAYS:
                 try:
-                    BlockReader(entry, self._files, self._asked).whole()
+                    BlockReader(entry, self._index.blocks, self._files, self._asked).whole()
                 except CorruptCheckpointError as error:
                     wrong.append(str(error).splitlines()[1])
         if wrong:
@@ -185,7 +186,7 @@ class Checkpoint(Mapping[str, Any]):
             return None
         if entry.kind in PYTHON:
             return python_value(entry.kind, entry.value or "")
-        reader = BlockReader(entry, self._files, self._asked)
+        reader = BlockReader(entry, self._index.blocks, self._files, self._asked)
         if how.kind == "numpy":
             return reader.whole()
         if how.kind == "scalar":
@@ -239,33 +240,25 @@ def _placed(
     return found
 
 
-def _opened(folder: Path, asked: str) -> tuple[Index, dict[str, int]]:
-    """Return the index and its files, opened; missing files are left out."""
+def _opened(folder: Path, asked: str) -> tuple[Index, DataFiles]:
+    """Return the index and its files, opened unless they are many; missing ones are left out."""
+    files = DataFiles(lambda name: open_inside(folder, name, asked, NAME))
     index = read_index(folder, asked)
-    files: dict[str, int] = {}
     try:
         for _ in range(_TRIES):
-            for name in index.files:
-                with contextlib.suppress(FileNotFoundError):
-                    files[name] = open_inside(folder, name, asked)
-            if files.keys() == index.files:
+            if files.hold(index.blocks.files):
                 break
             # A save may have replaced index and files since the index was read.
             again = read_index(folder, asked)
             # Each save chooses new random names for its files.
-            if again.files == index.files:
+            if again.blocks.files == index.blocks.files:
                 break
-            _close(files)
+            files.close()
             index = again
     except BaseException:
-        _close(files)
+        files.close()
         raise
     return index, files
-
-
-def _close(files: dict[str, int]) -> None:
-    while files:
-        os.close(files.popitem()[1])
 
 
 @api_boundary

@@ -11,7 +11,7 @@ from kiln.base import dtypes
 from kiln.base.errors import CheckpointError, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.checkpoints.index import Entry
+from kiln.checkpoints.entries import Entry
 from kiln.checkpoints.leaves import ARRAYS, PYTHON
 from kiln.checkpoints.shardings import device_count_of, rebuilt_sharding
 from kiln.core.arrays.array import ConcreteArray

@@ -10,7 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.source import current_source
 from kiln.core.arrays.array import ConcreteArray, PlacedArray, buffer_at, host_value, part_like
-from kiln.core.engines.engine import Buffer, Memory
+from kiln.core.engines.engine import Buffer, Memory, default_engine
 from kiln.ir.shardings.sharding import Sharding, SingleDeviceSharding, misfit, require_fit
 from kiln.ir.types import ShapedArray, plain, typed
 
@@ -70,6 +70,23 @@ def joined(
             part._note_part()
     whole = buffers[0] if is_alone else memory.join(aval, sharding, buffers)
     return from_placed([aval], [whole], memory, [sharding], True)[0]
+
+
+def shards_on_host(x: ConcreteArray, numbers: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """Return read-only views of shards of an array on several devices; may wait.
+
+    `numbers` are places in `addressable_shards`. A view keeps its memory: a program that the array
+    is donated to does not reuse it.
+    """
+    if not numbers:
+        return ()
+    _, buffer, memory = x._held()
+    home = memory or default_engine().memory
+    sharding = x.sharding
+    found = x._ask(home.views, home, buffer_at(x, home, sharding), sharding, numbers)
+    if x.aval.dtype == dtypes.float0:
+        return tuple([np.zeros(view.shape, dtypes.float0) for view in found])
+    return tuple(found)
 
 
 def unplaced(x: ConcreteArray) -> ConcreteArray:

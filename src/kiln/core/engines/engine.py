@@ -231,6 +231,12 @@ class Memory(Protocol):
         """Wait for a buffer on several devices of this process; return its data, read-only."""
         ...
 
+    def views(
+        self, buffer: Buffer, sharding: Sharding, numbers: Sequence[int]
+    ) -> Sequence[np.ndarray]:
+        """Wait for some shards of this process, in the order of the sharding; return their data."""
+        ...
+
     def wait(self, buffer: Buffer) -> None:
         """Block until the buffer's data is computed; raise the error of the computation, if any."""
         ...

@@ -61,6 +61,17 @@ class XlaMemory:
         parts = home.parts(buffer, sharding)
         return assembled(sharding, shape, parts, lambda part: buffers.view(part, dtype))
 
+    def views(
+        self, buffer: Buffer, sharding: Sharding, numbers: Sequence[int]
+    ) -> Sequence[np.ndarray]:
+        """Wait for some shards of this process, in the order of the sharding; return their data."""
+        home, dtype = self._client or self._started(), buffer.aval.dtype
+        if not buffers.is_viewed(dtype):
+            shards = home.shards(buffer, sharding)
+            return [buffers.get(shards[i]) for i in numbers]
+        parts = home.parts(buffer, sharding)
+        return [buffers.view(parts[i], dtype) for i in numbers]
+
     def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
         """Build a buffer from its shards, without a copy."""
         return (self._client or self._started()).join(aval, sharding, parts)
