@@ -33,6 +33,8 @@ from kiln.checkpoints.matching import (
 from kiln.checkpoints.saving import FILES
 from kiln.checkpoints.shardings import rebuilt_sharding
 from kiln.core.arrays.array import from_host, with_type
+from kiln.core.arrays.placement import adopted_shards
+from kiln.core.arrays.shards import cuts
 from kiln.core.arrays.transfers import explicit
 from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
@@ -181,6 +183,7 @@ class Checkpoint(Mapping[str, Any]):
                 )
             ) from None
 
+    @explicit
     def _read(self, entry: Entry, how: Wanted) -> Any:
         if entry.kind == "none":
             return None
@@ -195,16 +198,19 @@ class Checkpoint(Mapping[str, Any]):
         return with_type(made, made.aval.with_(weak_type=True)) if how.weak else made
 
 
-@explicit
 def _array(entry: Entry, reader: BlockReader, sharding: Sharding | None) -> Any:
+    dtype = entry.stored_dtype
     if sharding is None:
-        made: Any = from_host(reader.whole(), ShapedArray(entry.shape, entry.stored_dtype))
-    else:
+        made: Any = from_host(reader.whole(), ShapedArray(entry.shape, dtype))
+    elif sharding.unreduced or not sharding.addressable_order or not dtype.itemsize:
         # With the dtype that was saved, even if it has 64 bits and `enable_x64` is off.
         with override(enable_x64=True):
-            made = make_array_from_callback(
-                entry.shape, sharding, reader.region, entry.stored_dtype
-            )
+            made = make_array_from_callback(entry.shape, sharding, reader.region, dtype)
+    else:
+        parts: list[np.ndarray] = []
+        for index, first in cuts(sharding, entry.shape):
+            parts.append(reader.region(index) if first == len(parts) else parts[first])
+        made = adopted_shards(ShapedArray(entry.shape, dtype), sharding, parts)
     if entry.implementation is None:
         return made
     keys = wrap_key_data(made, impl=entry.implementation)

@@ -89,6 +89,19 @@ def shards_on_host(x: ConcreteArray, numbers: Sequence[int]) -> tuple[np.ndarray
     return tuple(found)
 
 
+def adopted_shards(
+    aval: ShapedArray, sharding: Sharding, parts: Sequence[np.ndarray]
+) -> ConcreteArray:
+    """Make an array from its shards in this process, on the host, ordered by device.
+
+    They have the shape of a block and the dtype of the array, which is not `float0`, and are never
+    modified. Memory that is aligned to 64 bytes is not copied.
+    """
+    memory = default_engine().memory
+    whole = memory.adopt_shards(aval, sharding, parts)
+    return from_placed([aval], [whole], memory, [sharding], True)[0]
+
+
 def unplaced(x: ConcreteArray) -> ConcreteArray:
     """Return an array with the same values on the first device."""
     return ConcreteArray(plain(x.aval), host_value(x)) if type(x) is PlacedArray else x

@@ -211,6 +211,12 @@ class Memory(Protocol):
         """Wrap immutable host memory, without a copy if alignment allows."""
         ...
 
+    def adopt_shards(
+        self, aval: ShapedArray, sharding: Sharding, parts: Sequence[np.ndarray]
+    ) -> Buffer:
+        """Wrap the immutable host memory of the shards of this process, as `adopt` does."""
+        ...
+
     def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
         """Copy a buffer from one device to another, bypassing the host."""
         ...

@@ -11,6 +11,7 @@ from kiln.core.engines.devices import Device
 from kiln.engines.xla.runtime import buffers
 from kiln.engines.xla.runtime.buffers import Buffer
 from kiln.engines.xla.runtime.client import Client, client
+from kiln.engines.xla.runtime.host_copies import each_copied_once
 from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
@@ -44,6 +45,14 @@ class XlaMemory:
     def adopt(self, value: np.ndarray) -> Buffer:
         """Make a buffer from host memory that is never modified; shared if 64-byte aligned."""
         return (self._client or self._started()).put(value, share=True)
+
+    def adopt_shards(
+        self, aval: ShapedArray, sharding: Sharding, parts: Sequence[np.ndarray]
+    ) -> Buffer:
+        """Make a buffer from its shards of this process, on the host, which are never modified."""
+        if len({id(part) for part in parts}) < len(parts):
+            parts = each_copied_once(parts)
+        return (self._client or self._started()).share(aval, sharding, parts)
 
     def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
         """Copy a buffer from one device to another, bypassing the host."""
