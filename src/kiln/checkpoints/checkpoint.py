@@ -31,7 +31,7 @@ from kiln.checkpoints.matching import (
     wanted_by_target,
 )
 from kiln.checkpoints.saving import FILES
-from kiln.checkpoints.shardings import rebuilt_sharding
+from kiln.checkpoints.shardings import Rebuilder
 from kiln.core.arrays.array import from_host, with_type
 from kiln.core.arrays.placement import adopted_shards
 from kiln.core.arrays.shards import cuts
@@ -123,7 +123,8 @@ class Checkpoint(Mapping[str, Any]):
         It can be passed to `restore` as the target. The structs have the shardings of the arrays if
         the devices are present.
         """
-        return self._tree(map(_struct, self._index.entries))
+        rebuilder = Rebuilder()
+        return self._tree(_struct(entry, rebuilder) for entry in self._index.entries)
 
     @api_boundary
     def restore(
@@ -154,7 +155,7 @@ class Checkpoint(Mapping[str, Any]):
         for entry in self._entries.values():
             if entry.kind in ARRAYS:
                 try:
-                    BlockReader(entry, self._index.blocks, self._files, self._asked).whole()
+                    self._reader(entry.path).whole()
                 except CorruptCheckpointError as error:
                     wrong.append(str(error).splitlines()[1])
         if wrong:
@@ -183,13 +184,16 @@ class Checkpoint(Mapping[str, Any]):
                 )
             ) from None
 
+    def _reader(self, path: str) -> BlockReader:
+        return BlockReader(self._entries[path], self._index.blocks, self._files, self._asked)
+
     @explicit
     def _read(self, entry: Entry, how: Wanted) -> Any:
         if entry.kind == "none":
             return None
         if entry.kind in PYTHON:
             return python_value(entry.kind, entry.value or "")
-        reader = BlockReader(entry, self._index.blocks, self._files, self._asked)
+        reader = self._reader(entry.path)
         if how.kind == "numpy":
             return reader.whole()
         if how.kind == "scalar":
@@ -217,12 +221,12 @@ def _array(entry: Entry, reader: BlockReader, sharding: Sharding | None) -> Any:
     return keys if sharding is None else device_put(keys, sharding)
 
 
-def _struct(entry: Entry) -> Any:
+def _struct(entry: Entry, rebuilder: Rebuilder) -> Any:
     if entry.kind == "none":
         return None
     if entry.kind in PYTHON:
         return python_value(entry.kind, entry.value or "")
-    sharding = None if entry.sharding is None else rebuilt_sharding(entry.sharding)
+    sharding = None if entry.sharding is None else rebuilder.sharding(entry.sharding)
     return ShapeDtypeStruct(
         shape_of(entry), dtype_of(entry), sharding=sharding, weak_type=entry.weak
     )

@@ -135,9 +135,7 @@ def held(tree: Any, asked: str, copy: bool) -> list[Held]:
     return found
 
 
-def _held(
-    number: int, path: str, leaf: Any, divisions: Divisions, asked: str, copy: bool
-) -> Held:
+def _held(number: int, path: str, leaf: Any, divisions: Divisions, asked: str, copy: bool) -> Held:
     if leaf is None:
         return Held(Entry(number, path, "none"))
     if isinstance(leaf, ConcreteArray):
@@ -182,9 +180,7 @@ def _asked_for(asked: str, path: str) -> str:
     return f"{asked}: the leaf {path or '(the tree itself)'} at {current_source()}"
 
 
-def _held_array(
-    number: int, path: str, x: ConcreteArray, divisions: Divisions, asked: str
-) -> Held:
+def _held_array(number: int, path: str, x: ConcreteArray, divisions: Divisions, asked: str) -> Held:
     if x.is_deleted():
         raise ValueError(
             three_lines(

@@ -106,6 +106,23 @@ def rebuilt_sharding(description: dict[str, Any]) -> Sharding | None:
     return NamedSharding(mesh, PartitionSpec(*spec))
 
 
+class Rebuilder:
+    """Rebuilds shardings, each once for all leaves that share its description."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[dict[str, Any], Sharding | None]] = {}
+
+    def sharding(self, description: dict[str, Any]) -> Sharding | None:
+        """Return the sharding of a description, or None if some of its devices do not exist here.
+
+        The same object is recognized by its address.
+        """
+        found = self._known.get(id(description))
+        if found is None:
+            found = self._known[id(description)] = description, rebuilt_sharding(description)
+        return found[1]
+
+
 def _here(names: Sequence[str]) -> list[Any] | None:
     known = {_device(device): device for device in devices()}
     found = [known[name] for name in names if name in known]

@@ -189,13 +189,13 @@ def _refuse_difference(meeting: Meeting, leaves: Sequence[str]) -> NoReturn:
             same = middle
         else:
             most = middle - 1
-    leaf = leaves[same] if same < len(leaves) else "missing"
+    leaf = leaves[same] if same < len(leaves) else "no leaf"
     found = meeting.exchange("leaf", _encoded(leaf).decode(errors="replace")[:LONGEST_LEAF])
     (first, _), *rest = found.items()
     other, ranks = rest[0] if rest else (first, (meeting.others.count - 1,))
     meeting.refuse(
-        f"the trees of the processes 0 and {ranks[0]} differ: leaf {same} is {first} in process 0, "
-        f"{other} in process {ranks[0]}",
+        f"the trees of the processes 0 and {ranks[0]} differ: {first} in process 0, {other} "
+        f"in process {ranks[0]}",
         "save the same tree in all processes",
     )
 

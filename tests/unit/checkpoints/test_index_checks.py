@@ -156,12 +156,8 @@ CRAFTED: dict[str, Any] = {
     "a sharding of a value": lambda c: leaf_of(c, "python/i").update(sharding=0),
     "an axis twice": lambda c: sharding_of(c, "split").update(spec=["x", "x"]),
     "an unknown axis": lambda c: sharding_of(c, "split").update(spec=["z"]),
-    "more devices than places": lambda c: sharding_of(c, "split").update(
-        axes=[["x", 2], ["y", 1]]
-    ),
-    "an unknown type of axes": lambda c: sharding_of(c, "split").update(
-        types=["Auto", "mro"]
-    ),
+    "more devices than places": lambda c: sharding_of(c, "split").update(axes=[["x", 2], ["y", 1]]),
+    "an unknown type of axes": lambda c: sharding_of(c, "split").update(types=["Auto", "mro"]),
     "a device that is a number": lambda c: sharding_of(c, "here").update(device=3),
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.checkpoints.shardings import described, device_count_of, rebuilt_sharding
+from kiln.checkpoints.shardings import Rebuilder, described, device_count_of, rebuilt_sharding
 from kiln.ir.shardings.abstract_mesh import AxisType
 from kiln.sharding import Mesh, NamedSharding, P, SingleDeviceSharding, make_mesh
 
@@ -35,3 +35,12 @@ def test_other_names_become_names() -> None:
     found = rebuilt_sharding(json.loads(json.dumps(described(sharding, 2))))
     assert found is not None
     assert found.is_equivalent_to(sharding, 2)
+
+
+def test_a_sharding_is_rebuilt_once_for_all_leaves() -> None:
+    rebuilder = Rebuilder()
+    description = described(NamedSharding(make_mesh((2,), ("a",)), P("a")), 1)
+    equal = json.loads(json.dumps(description))
+    assert rebuilder.sharding(description) is rebuilder.sharding(description)
+    assert rebuilder.sharding(equal) == rebuilder.sharding(description)
+    assert rebuilder.sharding({"device": "tpu:0"}) is None

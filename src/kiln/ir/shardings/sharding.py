@@ -120,8 +120,7 @@ class Sharding:
         """Return which part of an array each device of this process holds."""
         indices = self.addressable_indices(global_shape)
         return {
-            self.devices[i]: index
-            for i, index in zip(self.addressable_order, indices, strict=True)
+            self.devices[i]: index for i, index in zip(self.addressable_order, indices, strict=True)
         }
 
     def indices(self, shape: Sequence[int]) -> list[Index]:
