@@ -1,7 +1,7 @@
 """Validation of an index: everything that its readers rely on, checked before anything is read.
 
-An index is untrusted. In a valid one the layouts divide the leaves into equal blocks, no offset of a
-block is beyond the largest file, and the leaves match the tree. `first_version.py` has what is
+An index is untrusted. In a valid one the layouts divide the leaves into equal blocks, no offset of
+a block is beyond the largest file, and the leaves match the tree. `first_version.py` has what is
 different in version 1.
 """
 

@@ -7,7 +7,6 @@ dicts by the names of their children.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -160,8 +159,8 @@ def _held(number: int, path: str, leaf: Any, divisions: Divisions, asked: str, c
         return Held(entry, () if process_index() else (value,))
     kind = type(leaf).__name__
     if PYTHON.get(kind) is type(leaf):
-        value = leaf.hex() if type(leaf) is bytes else str(leaf)
-        return Held(Entry(number, path, kind, value))
+        text = leaf.hex() if type(leaf) is bytes else str(leaf)
+        return Held(Entry(number, path, kind, text))
     wrong = f"a checkpoint has no {kind}: its leaves are arrays, numbers, strings and None"
     if isinstance(leaf, Tracer):
         wrong = f"it is a tracer, which has no value: {leaf.aval}"

@@ -337,7 +337,7 @@ def test_of_many_files_few_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyP
             np.testing.assert_array_equal(other.read("both"), checkpoint.read("both"))
             assert len(os.listdir("/dev/fd")) == before + 3
             next(saved.glob("data-1-*")).unlink()
-            with pytest.raises(CorruptCheckpointError, match="data-1-.* is missing"):
+            with pytest.raises(CorruptCheckpointError, match=r"data-1-.* is missing"):
                 other.read("both")
         np.testing.assert_array_equal(checkpoint.read("both")[7], np.arange(28, 32))
     assert len(os.listdir("/dev/fd")) == before

@@ -208,7 +208,7 @@ def test_memory_is_not_taken_for_bytes_that_are_not_there(saved: Path) -> None:
     write(saved, content)
     tracemalloc.start()
     try:
-        with pytest.raises(CorruptCheckpointError, match="list/0: .* ends after [0-9]+ of"):
+        with pytest.raises(CorruptCheckpointError, match=r"list/0: .* ends after [0-9]+ of"):
             checkpoints.restore(saved)
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:

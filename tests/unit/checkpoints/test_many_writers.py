@@ -97,7 +97,7 @@ def test_a_damaged_table_is_named_and_the_others_are_read(tmp_path: Path) -> Non
     content = path.read_bytes()
     path.write_bytes(content[:70] + bytes([content[70] ^ 1]) + content[71:])
     with Checkpoint(folder) as checkpoint:
-        with pytest.raises(CorruptCheckpointError, match="0: the table .* data-1-.* damaged") as e:
+        with pytest.raises(CorruptCheckpointError, match=r"0: the table .* data-1-.* damaged") as e:
             checkpoint.read("0")
         assert len(str(e.value).splitlines()) == 3
         np.testing.assert_array_equal(
@@ -110,7 +110,7 @@ def test_a_file_of_another_process_is_not_taken(tmp_path: Path) -> None:
     (folder / file_name(2, SAVE)).write_bytes((folder / file_name(3, SAVE)).read_bytes())
     with (
         Checkpoint(folder) as checkpoint,
-        pytest.raises(CorruptCheckpointError, match="data-2-.* is not the one that was written"),
+        pytest.raises(CorruptCheckpointError, match=r"data-2-.* is not the one that was written"),
     ):
         checkpoint.read("0")
 

@@ -71,6 +71,6 @@ def test_only_the_files_of_a_region_are_opened() -> None:
         opened.append(name)
         raise FileNotFoundError
 
-    with pytest.raises(Damage, match="data-1-.* is missing"):
+    with pytest.raises(Damage, match=r"data-1-.* is missing"):
         Plan(SAVE, [leaf]).covering(leaf, ((1, 2),), DataFiles(missing))
     assert opened == [f"data-1-{SAVE}.bin"]

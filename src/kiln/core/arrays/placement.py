@@ -80,8 +80,7 @@ def shards_on_host(x: ConcreteArray, numbers: Sequence[int]) -> tuple[np.ndarray
     """
     if not numbers:
         return ()
-    _, buffer, memory = x._held()
-    home = memory or default_engine().memory
+    home = x._held()[2] or default_engine().memory
     sharding = x.sharding
     found = x._ask(home.views, home, buffer_at(x, home, sharding), sharding, numbers)
     if x.aval.dtype == dtypes.float0:
