@@ -354,7 +354,8 @@ BY_HAND = [
     Break(
         "blocks-of-any-size",
         "checkpoints/index_checks.py",
-        '    require(not any(n % p for n, p in zip(shape, grid, strict=True)), "its blocks are not equal")\n',
+        "    require(not any(n % p for n, p in zip(shape, grid, strict=True)), "
+        '"its blocks are not equal")\n',
         "",
         (f"{_UNIT}/checkpoints/test_index_checks.py",),
     ),
