@@ -8,7 +8,14 @@ from typing import Any
 
 from kiln.checkpoints.data_files import FILE, Damage, DataFiles
 from kiln.checkpoints.entries import Block, Box, Entry
-from kiln.checkpoints.index_checks import END, are_sizes, is_size, require, require_leaf
+from kiln.checkpoints.index_checks import (
+    END,
+    are_sizes,
+    is_size,
+    require,
+    require_leaf,
+    require_sharding,
+)
 from kiln.checkpoints.shardings import require_description
 
 _BLOCK = ("start", "shape", "file", "offset", "crc32")
@@ -117,8 +124,8 @@ def are_tiles(blocks: Sequence[tuple[Sequence[int], Sequence[int]]], shape: Sequ
 
 def _require_parts(leaf: dict[str, Any], itemsize: int) -> None:
     if leaf["sharding"] is not None:
-        require(leaf["kind"] in ("array", "keys"), "a sharding of an array on the host")
         require_description(leaf["sharding"])
+        require_sharding(leaf, leaf["sharding"])
     require(isinstance(leaf["blocks"], list), "its blocks")
     for block in leaf["blocks"]:
         _require_block(block, leaf["shape"], itemsize)

@@ -133,7 +133,7 @@ def _second(content: Any) -> Index:
     require_content(content)
     leaves, shardings = content["leaves"], content["shardings"]
     layouts = [Layout(tuple(each["grid"]), tuple(each["owners"])) for each in content["layouts"]]
-    require_leaves(leaves, len(shardings), layouts)
+    require_leaves(leaves, shardings, layouts)
     entries = tuple(
         [
             _entry(

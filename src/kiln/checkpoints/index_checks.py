@@ -15,7 +15,7 @@ from typing import Any
 from kiln.base import dtypes
 from kiln.checkpoints.entries import Entry, Layout
 from kiln.checkpoints.leaves import ARRAYS, PYTHON, python_value
-from kiln.checkpoints.shardings import require_description
+from kiln.checkpoints.shardings import fits, require_description
 from kiln.checkpoints.tables import aligned
 from kiln.ops.random.random_bits import NAMES
 
@@ -48,8 +48,8 @@ def require_content(content: Any) -> None:
         require(max(owners) < _MOST_PROCESSES, "the owner of a block")
 
 
-def require_leaves(leaves: list[Any], shardings: int, layouts: Sequence[Layout]) -> None:
-    """Check the leaves of an index with this many shardings, and these layouts.
+def require_leaves(leaves: list[Any], shardings: list[Any], layouts: Sequence[Layout]) -> None:
+    """Check the leaves of an index with these shardings and layouts.
 
     Raises: ValueError that names the invalid field.
     """
@@ -62,8 +62,8 @@ def require_leaves(leaves: list[Any], shardings: int, layouts: Sequence[Layout])
                 require((sharding, number) == (None, None), "a value, not an array, has parts")
                 continue
             if sharding is not None:
-                require(leaf["kind"] in ("array", "keys"), "a sharding of an array on the host")
-                require(is_size(sharding) and sharding < shardings, "its sharding")
+                require(is_size(sharding) and sharding < len(shardings), "its sharding")
+                require_sharding(leaf, shardings[sharding])
             require(is_size(number) and number < len(layouts), "its layout")
             total += _nbytes_in(layouts[number], leaf["shape"], itemsize)
             require(total < END, "the checkpoint is too large")
@@ -71,6 +71,18 @@ def require_leaves(leaves: list[Any], shardings: int, layouts: Sequence[Layout])
             raise ValueError(f"{leaf['path'][:80]!r}: the field {error} is missing") from None
         except ValueError as error:
             raise ValueError(f"{leaf['path'][:80]!r}: {error}") from None
+
+
+def require_sharding(leaf: dict[str, Any], description: dict[str, Any]) -> None:
+    """Check that a leaf can have the sharding of a description, which was checked.
+
+    Raises: ValueError.
+    """
+    kind, shape = leaf["kind"], leaf["shape"]
+    require(kind in ("array", "keys"), "a sharding of an array on the host")
+    # The words of keys are not sharded.
+    wanted = shape[:-1] if kind == "keys" else shape
+    require(fits(description, wanted), "its sharding does not fit its shape")
 
 
 def _nbytes_in(layout: Layout, shape: Sequence[int], itemsize: int) -> int:

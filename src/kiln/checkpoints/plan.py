@@ -22,8 +22,8 @@ from kiln.checkpoints.tables import aligned, head_nbytes, read_table
 class Places(Record, eq=False):
     """Where the blocks of each leaf begin in one file: their first row, and their offset."""
 
-    rows: np.ndarray
-    offsets: np.ndarray
+    rows: list[int]
+    offsets: list[int]
     count: int
     """How many blocks the file holds."""
 
@@ -34,19 +34,17 @@ class Plan:
     def __init__(self, save: str, entries: Sequence[Entry]) -> None:
         self.save = save
         layouts: Numbered[Layout] = Numbered(lambda layout: layout)
-        self._strides = np.zeros(len(entries), np.int64)
-        numbers = np.full(len(entries), -1)
+        self._strides, self._numbers = [0] * len(entries), [-1] * len(entries)
         for entry in entries:
             layout = entry.layout
             if layout is not None:
-                numbers[entry.number] = layouts.number(layout)
+                self._numbers[entry.number] = layouts.number(layout)
                 self._strides[entry.number] = stride(entry, layout)
-        self.layouts: Sequence[Layout] = layouts.values
-        self._numbers = numbers
         self._counts = [Counter(layout.owners) for layout in layouts.values]
         self._ranks = [_ranks(layout) for layout in layouts.values]
+        self._places: dict[int, Places] = {}
         # By the numbers of blocks of each layout: most processes hold as many as the others.
-        self._places: dict[tuple[int, ...], Places] = {}
+        self._equal: dict[tuple[int, ...], Places] = {}
 
     @property
     def files(self) -> set[str]:
@@ -56,24 +54,29 @@ class Plan:
 
     def places(self, process: int) -> Places:
         """Return where the blocks of a process are in its file."""
-        each = tuple([counts[process] for counts in self._counts])
-        found = self._places.get(each)
+        found = self._places.get(process)
         if found is None:
-            # The last is that of leaves without a layout.
-            counts = np.array([*each, 0])[self._numbers]
-            rows, nbytes = np.cumsum(counts), np.cumsum(counts * self._strides)
-            count = int(rows[-1]) if len(rows) else 0
-            offsets = nbytes - counts * self._strides + head_nbytes(count)
-            found = self._places[each] = Places(rows - counts, offsets, count)
+            each = tuple([counts[process] for counts in self._counts])
+            found = self._equal.get(each)
+            if found is None:
+                found = self._equal[each] = self._placed(each)
+            self._places[process] = found
         return found
+
+    def _placed(self, each: tuple[int, ...]) -> Places:
+        """Return the places in a file that has this many blocks of the leaves of each layout."""
+        # The last is that of leaves without a layout.
+        counts = np.array([*each, 0])[self._numbers]
+        nbytes = counts * np.array(self._strides, np.int64)
+        count = int(counts.sum())
+        rows, offsets = counts.cumsum() - counts, nbytes.cumsum() - nbytes + head_nbytes(count)
+        return Places(rows.tolist(), offsets.tolist(), count)
 
     def offsets(self, process: int) -> list[int]:
         """Return where each block of a process starts in its file, in order."""
         places = self.places(process)
         found = []
-        for layout, first, step in zip(
-            self._numbers.tolist(), places.offsets.tolist(), self._strides.tolist(), strict=True
-        ):
+        for layout, first, step in zip(self._numbers, places.offsets, self._strides, strict=True):
             if layout >= 0:
                 found += [first + i * step for i in range(self._counts[layout][process])]
         return found
@@ -117,7 +120,7 @@ class Plan:
             tuple([at * n for at, n in zip(place, shape, strict=True)]),
             shape,
             name,
-            int(places.offsets[entry.number] + rank * self._strides[entry.number]),
+            places.offsets[entry.number] + rank * self._strides[entry.number],
             int(table[places.rows[entry.number] + rank]),
         )
 

@@ -89,6 +89,20 @@ def _is_mesh(description: dict[str, Any]) -> bool:
     )
 
 
+def fits(description: dict[str, Any], shape: Sequence[int]) -> bool:
+    """Tell whether an array of a shape can have the sharding of a description."""
+    if "device" in description:
+        return True
+    sizes, spec = dict(description["axes"]), description["spec"]
+    if len(spec) > len(shape):
+        return False
+    for size, entry in zip(shape, spec, strict=False):
+        names = entry if isinstance(entry, list) else [] if entry is None else [entry]
+        if size % math.prod([sizes[name] for name in names]):
+            return False
+    return True
+
+
 def rebuilt_sharding(description: dict[str, Any]) -> Sharding | None:
     """Return the sharding of a description, or None if some of its devices do not exist here."""
     if "device" in description:

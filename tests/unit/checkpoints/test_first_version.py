@@ -138,10 +138,14 @@ def test_crafted_blocks_are_refused(saved: Path, name: str) -> None:
     assert len(str(caught.value).splitlines()) == 3
 
 
+SPLIT = {"axes": [["x", 1]], "types": ["Auto"], "devices": ["cpu:0"], "spec": [None, "x"]}
+
+
 @contract("18.2")
 def test_other_crafted_leaves_are_refused(saved: Path) -> None:
     for path, change in [
         ("both", {"sharding": "x"}),
+        ("whole", {"sharding": SPLIT}),
         ("both", {"blocks": {}}),
         ("both", {"blocks": [3]}),
         ("list/0", {"sharding": {"device": "cpu:0"}}),

@@ -154,6 +154,13 @@ CRAFTED: dict[str, Any] = {
     "an unknown sharding": lambda c: leaf_of(c, "split").update(sharding=len(c["shardings"])),
     "a sharding of an array on the host": lambda c: leaf_of(c, "list/0").update(sharding=0),
     "a sharding of a value": lambda c: leaf_of(c, "python/i").update(sharding=0),
+    "a sharding of more axes": lambda c: sharding_of(c, "split").update(spec=[None, None, "x"]),
+    "a sharding that does not fit": lambda c: (
+        sharding_of(c, "split").update(
+            axes=[["x", 4], ["y", 1]], spec=[None, ["x", "y"]], devices=list("abcd")
+        )
+        or leaf_of(c, "split").update(shape=[4, 2])
+    ),
     "an axis twice": lambda c: sharding_of(c, "split").update(spec=["x", "x"]),
     "an unknown axis": lambda c: sharding_of(c, "split").update(spec=["z"]),
     "more devices than places": lambda c: sharding_of(c, "split").update(axes=[["x", 2], ["y", 1]]),

@@ -62,6 +62,13 @@ def test_processes_with_as_many_blocks_share_their_places() -> None:
     assert len({id(plan.places(process)) for process in range(64)}) == 1
 
 
+def test_no_leaves_have_no_blocks() -> None:
+    plan = Plan(SAVE, [])
+    assert plan.files == set()
+    assert plan.places(0).count == 0
+    assert plan.offsets(0) == []
+
+
 def test_only_the_files_of_a_region_are_opened() -> None:
     layout = Layout((3,), (0, 1, 2))
     leaf = entry(0, (3,), layout)
