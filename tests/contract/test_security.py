@@ -411,6 +411,16 @@ def test_gaps(saved: Path, start: list[int]) -> None:
         checkpoints.Checkpoint(first).read("both")
 
 
+@says("A data file of another save or process in place of one is rejected.")
+def test_files_of_other_saves(saved: Path) -> None:
+    checkpoints.save(saved.parent / "other", {"w": np.arange(4.0) + 1})
+    (path,) = saved.glob("data-*.bin")
+    (other,) = (saved.parent / "other").glob("data-*.bin")
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(CorruptCheckpointError, match="is not the one that was written with"):
+        checkpoints.restore(saved)
+
+
 @says(
     "No memory is allocated for bytes that its files do not have. (A sparse file has all bytes of"
     " its size.)"
