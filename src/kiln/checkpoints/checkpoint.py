@@ -20,7 +20,7 @@ from kiln.base.tree import keystr, tree_map_with_path
 from kiln.checkpoints.blocks import BlockReader
 from kiln.checkpoints.data_files import DataFiles, open_inside
 from kiln.checkpoints.entries import Entry
-from kiln.checkpoints.index import NAME, Index, read_index
+from kiln.checkpoints.index import Index, read_index
 from kiln.checkpoints.leaves import ARRAYS, PYTHON, leaves_with_paths, python_value, rebuilt
 from kiln.checkpoints.matching import (
     Wanted,
@@ -109,7 +109,7 @@ class Checkpoint(Mapping[str, Any]):
 
         Only the blocks that this process needs are read.
 
-        Raises: KeyError, CheckpointError, CorruptCheckpointError.
+        Raises: KeyError, CheckpointError, CorruptCheckpointError, ValueError if it is closed.
         """
         entry = self._entries[path]
         wanted = wanted_as_saved([entry], self._asked, ignore_shardings=True)
@@ -185,6 +185,14 @@ class Checkpoint(Mapping[str, Any]):
             ) from None
 
     def _reader(self, path: str) -> BlockReader:
+        if self._files.is_closed:
+            raise ValueError(
+                three_lines(
+                    f"{self._asked} at {current_source()}",
+                    f"{path} is read after the checkpoint was closed",
+                    "read it before, or open the checkpoint again",
+                )
+            )
         return BlockReader(self._entries[path], self._index.blocks, self._files, self._asked)
 
     @explicit
@@ -252,7 +260,7 @@ def _placed(
 
 def _opened(folder: Path, asked: str) -> tuple[Index, DataFiles]:
     """Return the index and its files, opened unless they are many; missing ones are left out."""
-    files = DataFiles(lambda name: open_inside(folder, name, asked, NAME))
+    files = DataFiles(lambda name: open_inside(folder, name, asked))
     index = read_index(folder, asked)
     try:
         for _ in range(_TRIES):
@@ -263,7 +271,6 @@ def _opened(folder: Path, asked: str) -> tuple[Index, DataFiles]:
             # Each save chooses new random names for its files.
             if again.blocks.files == index.blocks.files:
                 break
-            files.close()
             index = again
     except BaseException:
         files.close()

@@ -20,6 +20,8 @@ import numpy as np
 from kiln.base.errors import CorruptCheckpointError, three_lines
 from kiln.base.source import current_source
 
+INDEX = "index.json"
+"""The name of the index file."""
 FILE = re.compile(r"data-[0-9]{1,9}-([0-9a-f]{32})\.bin")
 """The names of data files; the group is the name of the save."""
 MOST_HELD = 128
@@ -36,17 +38,19 @@ def file_name(process: int, save: str) -> str:
     return f"data-{process}-{save}.bin"
 
 
-def refuse_index(path: Path, asked: str, wrong: str, remedy: str = REMEDY) -> NoReturn:
-    """Raise CorruptCheckpointError for an index file."""
+def refuse_index(folder: Path, asked: str, wrong: str, remedy: str = REMEDY) -> NoReturn:
+    """Raise CorruptCheckpointError for the index of a checkpoint."""
     raise CorruptCheckpointError(
         three_lines(
-            f"{asked} at {current_source()}", f"the index {path} is damaged: {wrong}", remedy
+            f"{asked} at {current_source()}",
+            f"the index {folder / INDEX} is damaged: {wrong}",
+            remedy,
         )
     )
 
 
-def open_inside(folder: Path, name: str, asked: str, index: str) -> int:
-    """Open a file in the folder of a checkpoint for reading. Messages name its `index`.
+def open_inside(folder: Path, name: str, asked: str) -> int:
+    """Open a file in the folder of a checkpoint for reading.
 
     Raises: FileNotFoundError; CorruptCheckpointError if it is a link or not a regular file.
     """
@@ -56,15 +60,12 @@ def open_inside(folder: Path, name: str, asked: str, index: str) -> int:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
             refuse_index(
-                folder / index,
-                asked,
-                f"{name} is a link, or not a file",
-                "copy it without links: cp -rL",
+                folder, asked, f"{name} is a link, or not a file", "copy it without links: cp -rL"
             )
         raise
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
-        refuse_index(folder / index, asked, f"{name} is not a file")
+        refuse_index(folder, asked, f"{name} is not a file")
     return opened
 
 
@@ -78,11 +79,16 @@ class DataFiles:
     def __init__(self, open_file: Callable[[str], int]) -> None:
         self._open = open_file
         self._held: dict[str, int] = {}
+        self.is_closed = False
         self.tables: dict[str, np.ndarray] = {}
         """The checksums of the blocks of each file that has been asked for them."""
 
     def hold(self, names: Collection[str]) -> bool:
-        """Open files now, unless there are too many; return whether all exist."""
+        """Open these files now, unless they are too many; return whether all exist.
+
+        Others are closed.
+        """
+        self._release()
         if len(names) > MOST_HELD:
             return True
         for name in names:
@@ -104,7 +110,7 @@ class DataFiles:
             found = self._open(name)
         except FileNotFoundError:
             raise Damage(f"its file {name} is missing") from None
-        if len(self._held) < MOST_HELD and self._held.setdefault(name, found) is found:
+        if len(self._held) < MOST_HELD and self._held.setdefault(name, found) == found:
             yield found
             return
         try:
@@ -113,6 +119,10 @@ class DataFiles:
             os.close(found)
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files; none is opened any more."""
+        self.is_closed = True
+        self._release()
+
+    def _release(self) -> None:
         while self._held:
             os.close(self._held.popitem()[1])

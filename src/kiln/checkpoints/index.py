@@ -17,13 +17,12 @@ from kiln.base.errors import CheckpointError, three_lines
 from kiln.base.lazy import json
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.checkpoints.data_files import DataFiles, open_inside, refuse_index
+from kiln.checkpoints.data_files import INDEX, DataFiles, open_inside, refuse_index
 from kiln.checkpoints.entries import Block, Box, Entry, Layout, Numbered
 from kiln.checkpoints.first_version import listed_blocks
 from kiln.checkpoints.index_checks import require_content, require_leaves, require_tree
 from kiln.checkpoints.plan import Plan
 
-NAME = "index.json"
 VERSION = 2
 _FORMAT = "kiln checkpoint"
 
@@ -91,15 +90,14 @@ def read_index(folder: Path, asked: str) -> Index:
     Raises: FileNotFoundError if there is none, CorruptCheckpointError if it is damaged,
         CheckpointError if a later version of kiln wrote it.
     """
-    path = folder / NAME
     try:
-        with open(open_inside(folder, NAME, asked, NAME), "rb") as file:
+        with open(open_inside(folder, INDEX, asked), "rb") as file:
             data = file.read()
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(
             three_lines(
                 f"{asked} at {current_source()}",
-                f"{folder} is not a checkpoint: there is no {NAME} in it",
+                f"{folder} is not a checkpoint: there is no {INDEX} in it",
                 "name the folder that kiln.checkpoints.save wrote",
             )
         ) from None
@@ -110,7 +108,7 @@ def read_index(folder: Path, asked: str) -> Index:
             raise ValueError(f"the format is {found['format']!r:.80}")
         text = _canonical(content)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        refuse_index(path, asked, f"{type(error).__name__}: {error}")
+        refuse_index(folder, asked, f"{type(error).__name__}: {error}")
     reader = _READERS.get(version) if isinstance(version, int) else None
     if reader is None:
         raise CheckpointError(
@@ -122,11 +120,11 @@ def read_index(folder: Path, asked: str) -> Index:
             )
         )
     if zlib.crc32(text) != found.get("crc32"):
-        refuse_index(path, asked, "its checksum does not match")
+        refuse_index(folder, asked, "its checksum does not match")
     try:
         return reader(content)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        refuse_index(path, asked, f"{type(error).__name__}: {error}")
+        refuse_index(folder, asked, f"{type(error).__name__}: {error}")
 
 
 def _second(content: Any) -> Index:

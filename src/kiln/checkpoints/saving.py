@@ -30,9 +30,9 @@ from kiln.base.process.identity import process_index
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_map
 from kiln.checkpoints.blocks import Advance, write_blocks
-from kiln.checkpoints.data_files import FILE, file_name, open_inside
+from kiln.checkpoints.data_files import FILE, INDEX, file_name, open_inside
 from kiln.checkpoints.folders import locked, new_folder, remove_abandoned
-from kiln.checkpoints.index import NAME, index_bytes
+from kiln.checkpoints.index import index_bytes
 from kiln.checkpoints.leaves import Held, held, structure_of
 from kiln.checkpoints.plan import Plan
 from kiln.checkpoints.progress import Report, reported
@@ -47,7 +47,7 @@ FILES = (".safetensors", ".npz")
 
 _PARTS = r"part-[0-9]+\.json"
 """What earlier releases wrote while several processes saved."""
-_LEFT = re.compile(rf"{FILE.pattern}|{_PARTS}|\.({re.escape(NAME)}|{_PARTS})\.[0-9a-f]{{32}}\.tmp")
+_LEFT = re.compile(rf"{FILE.pattern}|{_PARTS}|\.({re.escape(INDEX)}|{_PARTS})\.[0-9a-f]{{32}}\.tmp")
 """Files that a killed save leaves in the folder of a checkpoint; others there are not kiln's."""
 
 
@@ -219,7 +219,7 @@ def prepared(
 
             def commit(folder: Path, save: str) -> None:
                 content = index_bytes(structure, entries, metadata, save)
-                write_atomically(folder / NAME, [content])
+                write_atomically(folder / INDEX, [content])
 
             if meeting is not None:
                 write_together(meeting, final, save, entries, _folder, blocks, commit)
@@ -276,7 +276,7 @@ def _remove_unused(folder: Path) -> None:
     """Remove files that the checkpoint in a folder does not use, and those of failed saves."""
     asked = f"checkpoints.save({str(folder)!r})"
     try:
-        with open(open_inside(folder, NAME, asked, NAME), "rb") as file:
+        with open(open_inside(folder, INDEX, asked), "rb") as file:
             index = file.read()
     except FileNotFoundError:
         index = b""
@@ -292,7 +292,7 @@ def _remove_unused(folder: Path) -> None:
 
 
 def _require_writable(final: Path, asked: str) -> None:
-    if not final.exists() or (final / NAME).exists():
+    if not final.exists() or (final / INDEX).exists():
         return
     # The first save into an empty folder may have been killed.
     if final.is_dir() and all(_LEFT.fullmatch(path.name) for path in final.iterdir()):

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from kiln.checkpoints.index import NAME
+from kiln.checkpoints.data_files import INDEX
 
 STORED = Path(__file__).parent / "version_1"
 """A checkpoint that two processes of two devices wrote in version 1 of the format."""
@@ -21,12 +21,12 @@ def first_version(folder: Path) -> Path:
 
 def content_of(folder: Path) -> Any:
     """Return the content of an index."""
-    return json.loads((folder / NAME).read_bytes())["content"]
+    return json.loads((folder / INDEX).read_bytes())["content"]
 
 
 def write(folder: Path, content: Any) -> None:
     """Write an index of the version that is there."""
-    version = json.loads((folder / NAME).read_bytes())["version"]
+    version = json.loads((folder / INDEX).read_bytes())["version"]
     write_text(folder, json.dumps(content, separators=(",", ":")), version)
 
 
@@ -34,7 +34,7 @@ def write_text(folder: Path, text: str, version: int) -> None:
     """Write an index whose content is given as text."""
     head = {"format": "kiln checkpoint", "version": version, "crc32": zlib.crc32(text.encode())}
     whole = json.dumps(head, separators=(",", ":"))[:-1] + ',"content":' + text + "}\n"
-    (folder / NAME).write_text(whole)
+    (folder / INDEX).write_text(whole)
 
 
 def leaf_of(content: Any, path: str) -> Any:

@@ -18,7 +18,7 @@ SAVE = "5" * 32
 @pytest.fixture
 def files(tmp_path: Path) -> Iterator[DataFiles]:
     """Return the data files of a folder."""
-    found = DataFiles(lambda name: open_inside(tmp_path, name, "r", "index.json"))
+    found = DataFiles(lambda name: open_inside(tmp_path, name, "r"))
     yield found
     found.close()
 

@@ -253,6 +253,18 @@ def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
     np.testing.assert_array_equal(checkpoints.restore(tmp_path / "c")["w"], np.zeros(3))
 
 
+def test_a_closed_checkpoint_is_told(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path / "c", {"w": jnp.ones(3), "step": 3})
+    before = len(os.listdir("/dev/fd"))
+    with Checkpoint(tmp_path / "c") as checkpoint:
+        pass
+    with pytest.raises(ValueError, match="w is read after the checkpoint was closed") as caught:
+        checkpoint["w"]
+    assert len(str(caught.value).splitlines()) == 3
+    assert checkpoint["step"] == 3
+    assert len(os.listdir("/dev/fd")) == before
+
+
 @contract("18.2")
 def test_a_target_gives_weakness_and_place(tmp_path: Path) -> None:
     checkpoints.save(tmp_path / "c", {"w": jnp.asarray(2.0), "v": jnp.ones(8)})

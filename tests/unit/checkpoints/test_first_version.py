@@ -13,8 +13,8 @@ import kiln
 import kiln.numpy as jnp
 from kiln import checkpoints
 from kiln.checkpoints import Checkpoint
+from kiln.checkpoints.data_files import INDEX
 from kiln.checkpoints.first_version import are_tiles, require_apart
-from kiln.checkpoints.index import NAME
 from kiln.errors import CorruptCheckpointError
 from kiln.sharding import NamedSharding, P, make_mesh
 from tests.contract.marks import contract
@@ -112,7 +112,7 @@ def test_names_stay_in_the_folder(saved: Path, name: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "open", lambda *a, **k: opened.append(str(a[0])) or real(*a, **k))
     with pytest.raises(CorruptCheckpointError, match="is not the name of a file of blocks"):
         checkpoints.restore(saved)
-    assert opened == [str(saved / NAME)]
+    assert opened == [str(saved / INDEX)]
 
 
 CRAFTED: dict[str, dict[str, Any]] = {

@@ -18,7 +18,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import checkpoints
 from kiln.checkpoints import Checkpoint
-from kiln.checkpoints.index import NAME
+from kiln.checkpoints.data_files import INDEX
 from kiln.errors import CheckpointError, CorruptCheckpointError
 from tests.contract.marks import contract
 from tests.unit.checkpoints.crafted import content_of, first_version, leaf_of, write, write_text
@@ -45,9 +45,9 @@ def saved(tmp_path: Path) -> Path:
 
 
 def test_what_is_written_again_is_read(saved: Path) -> None:
-    before = (saved / NAME).read_bytes()
+    before = (saved / INDEX).read_bytes()
     write(saved, content_of(saved))
-    assert (saved / NAME).read_bytes() == before
+    assert (saved / INDEX).read_bytes() == before
     assert checkpoints.restore(saved)["python"]["y"] == b"\x00\xff"
 
 
@@ -66,14 +66,14 @@ def test_names_stay_in_the_folder(saved: Path, name: str, monkeypatch: pytest.Mo
     with pytest.raises(CorruptCheckpointError, match="the name of the save") as caught:
         checkpoints.restore(saved)
     assert len(str(caught.value).splitlines()) == 3
-    assert opened == [str(saved / NAME)]
+    assert opened == [str(saved / INDEX)]
 
 
 @contract("18.2")
 @pytest.mark.parametrize("is_index", [True, False])
 @pytest.mark.parametrize("what", ["link outside", "link inside", "pipe", "folder"])
 def test_files_that_are_none_are_refused(saved: Path, is_index: bool, what: str) -> None:
-    path = saved / NAME if is_index else next(saved.glob("data-*.bin"))
+    path = saved / INDEX if is_index else next(saved.glob("data-*.bin"))
     kept = saved / "kept"
     path.rename(kept)
     match what:
@@ -184,7 +184,7 @@ def test_crafted_indices_are_refused(saved: Path, name: str) -> None:
 @contract("18.2")
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 100_000, "\xff", "NaN"])
 def test_texts_that_are_no_indices_are_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / NAME).write_text(text, encoding="latin-1")
+    (tmp_path / INDEX).write_text(text, encoding="latin-1")
     with pytest.raises(CorruptCheckpointError, match="is damaged"):
         checkpoints.restore(tmp_path)
 

@@ -12,9 +12,9 @@ import pytest
 
 from kiln.checkpoints import Checkpoint, data_files
 from kiln.checkpoints.blocks import write_blocks
-from kiln.checkpoints.data_files import file_name
+from kiln.checkpoints.data_files import INDEX, file_name
 from kiln.checkpoints.entries import Entry, Layout
-from kiln.checkpoints.index import NAME, index_bytes
+from kiln.checkpoints.index import index_bytes
 from kiln.checkpoints.plan import Plan
 from kiln.errors import CorruptCheckpointError
 
@@ -47,7 +47,7 @@ def saved(folder: Path, count: int) -> Path:
         parts = [part.astype(np.float32) for part in parts]
         write_blocks(folder / file_name(process, SAVE), plan, process, parts, lambda _: None)
     tree = {"list": [None] * LEAVES}
-    (folder / NAME).write_bytes(index_bytes(tree, entries, None, SAVE))
+    (folder / INDEX).write_bytes(index_bytes(tree, entries, None, SAVE))
     return folder
 
 
@@ -62,7 +62,7 @@ def test_an_index_grows_with_leaves_and_processes_not_with_their_product(tmp_pat
         # The owners and the devices are written once.
         lists = json.dumps([list(range(count)), sharding_over(count)["devices"]])
         once = len(lists.replace(" ", ""))
-        sizes[count] = (folder / NAME).stat().st_size - once
+        sizes[count] = (folder / INDEX).stat().st_size - once
         with Checkpoint(folder) as checkpoint:
             assert len(checkpoint) == LEAVES
     assert max(sizes.values()) - min(sizes.values()) < 10
