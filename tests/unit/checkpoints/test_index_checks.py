@@ -137,7 +137,10 @@ CRAFTED: dict[str, Any] = {
     "a layout of other axes": lambda c: layout_of(c, "split").update(grid=[4]),
     "a layout of other blocks": lambda c: layout_of(c, "split").update(grid=[4, 4]),
     "a layout without blocks": lambda c: layout_of(c, "split").update(grid=[0, 2], owners=[]),
-    "blocks that are not equal": lambda c: leaf_of(c, "split").update(shape=[4, 5]),
+    "blocks that are not equal": lambda c: [
+        c["layouts"].append({"grid": [4], "owners": [0] * 4}),
+        leaf_of(c, "list/0").update(layout=len(c["layouts"]) - 1),
+    ],
     "an owner that is a text": lambda c: layout_of(c, "split").update(owners=["0"] * 4),
     "a negative owner": lambda c: layout_of(c, "split").update(owners=[0, 0, 0, -1]),
     "an owner of too many digits": lambda c: layout_of(c, "split").update(owners=[10**9] * 4),
