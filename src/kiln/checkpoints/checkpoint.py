@@ -52,7 +52,7 @@ class Checkpoint(Mapping[str, Any]):
     """A saved checkpoint, open for reading: a mapping from paths to leaves, which are read lazily.
 
     A path joins the names from the root to the leaf by `/`. The checkpoint stays readable, until it
-    is closed, even if another is saved under its name.
+    is closed, even if another is saved under its name, unless more than 128 processes wrote it.
 
     Raises: FileNotFoundError, CorruptCheckpointError.
     Example:
