@@ -39,14 +39,13 @@ class Constants:
     """The first step of the small transformer in one process (`first_step`)."""
     executable: int = MEBIBYTE
     """Bytes of a program that others receive: a round number, not measured."""
-    leaf: float = 2.0e-4
-    """Of each process, to save a leaf (`many_processes`, 10,000 leaves)."""
-    block: float = 1.4e-5
-    """Of process 0, to list a block of another process in the index."""
-    read_leaf: float = 1.6e-4
+    leaf: float = 4.5e-5
+    """Of each process, to save a leaf (`many_processes`, 10,000 leaves, 16 processes)."""
+    read_leaf: float = 7.5e-5
     """Of each process, to restore a leaf."""
-    read_block: float = 2.5e-5
-    """Of each process, to check a block of the index."""
+    owner: float = 1.0e-6
+    """Of each process, to read from the index which process wrote a block, and its device: once
+    for each layout (4,096 processes)."""
     noticed: float = 0.1
     """Until a killed process is known to all."""
     between_failures: float = 5 * YEAR_S
@@ -56,6 +55,8 @@ class Constants:
 LEAVES = 10_000
 STAGES = 3
 """Exchanges of a checkpoint."""
+LAYOUTS = 10
+"""Different layouts of the leaves, such as one for each kind of a layer's weights."""
 
 
 def start(n: int, c: Constants) -> float:
@@ -85,12 +86,12 @@ def compiled_once(n: int, c: Constants, machine: Machine) -> float:
 
 def save(n: int, c: Constants, leaves: int = LEAVES) -> float:
     """Return the time of saving leaves that all processes hold parts of, without their bytes."""
-    return STAGES * barrier(n, c) + leaves * (c.leaf + (n - 1) * c.block)
+    return STAGES * barrier(n, c) + leaves * c.leaf + LAYOUTS * n * c.owner
 
 
 def restore(n: int, c: Constants, leaves: int = LEAVES) -> float:
-    """Return the time of restoring them: each process reads the index of all blocks."""
-    return leaves * (c.read_leaf + (n - 1) * c.read_block)
+    """Return the time of restoring them: each process reads the index, and its own file."""
+    return leaves * c.read_leaf + LAYOUTS * n * c.owner
 
 
 def interval(n: int, c: Constants) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import re
@@ -21,12 +20,14 @@ import kiln
 import kiln.numpy as jnp
 from kiln import checkpoints, serialization
 from kiln.base.options.config import override
+from kiln.checkpoints.tables import head_bytes, head_nbytes
 from kiln.engines.native.executables import perf_map
 from kiln.errors import CheckpointError, CorruptCheckpointError
 from kiln.execution import disk_cache, own_folder
 from kiln.execution.disk_cache import Entry, Folder, folder
 from kiln.execution.own_folder import Foreign, ForeignWay, OwnFolder
 from tests.structure.source_tree import REPOSITORY
+from tests.unit.checkpoints.crafted import content_of, first_version, leaf_of, write
 
 PAGE = REPOSITORY / "docs" / "security.md"
 SECTIONS = (
@@ -324,11 +325,9 @@ def saved(tmp_path: Path) -> Path:
 
 def rewrite(saved: Path, change: Callable[[Any], Any]) -> None:
     """Change the content of an index, with a right checksum."""
-    content = json.loads((saved / "index.json").read_bytes())["content"]
+    content = content_of(saved)
     change(content)
-    text = json.dumps(content, separators=(",", ":"))
-    head = f'{{"format":"kiln checkpoint","version":1,"crc32":{zlib.crc32(text.encode())}'
-    (saved / "index.json").write_text(f'{head},"content":{text}}}\n')
+    write(saved, content)
 
 
 @says(
@@ -345,8 +344,15 @@ def test_no_code(saved: Path) -> None:
     "is opened."
 )
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "../c/index.json"])
-def test_names_stay_inside(saved: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rewrite(saved, lambda c: c["leaves"][0]["blocks"][0].update(file=name))
+@pytest.mark.parametrize("version", [1, 2])
+def test_names_stay_inside(
+    saved: Path, name: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if version == 1:
+        saved = first_version(saved.parent / "first")
+        rewrite(saved, lambda c: c["leaves"][0]["blocks"][0].update(file=name))
+    else:
+        rewrite(saved, lambda c: c.update(save=name))
     opened, real = [], os.open
     monkeypatch.setattr(os, "open", lambda *a, **k: opened.append(str(a[0])) or real(*a, **k))
     with pytest.raises(CorruptCheckpointError):
@@ -380,7 +386,8 @@ def test_no_files(saved: Path, pattern: str, what: str) -> None:
         lambda c: c["leaves"].append(None),
         lambda c: c["leaves"][0].update(shape=[2**63]),
         lambda c: c["leaves"][0].update(shape=[-1]),
-        lambda c: c["leaves"][0]["blocks"][0].update(offset=2**70),
+        lambda c: c["leaves"][0].update(layout=1),
+        lambda c: c["layouts"][0].update(owners=[2**70]),
         lambda c: c["tree"].update(dict="text"),
     ],
 )
@@ -392,17 +399,25 @@ def test_indices(saved: Path, change: Callable[[Any], Any]) -> None:
 
 
 @says("Every returned element was read: blocks that overlap, or leave gaps, are rejected.")
-@pytest.mark.parametrize("starts", [(0, 0), (0, 1)])
-def test_gaps(saved: Path, starts: tuple[int, int]) -> None:
-    def change(content: Any) -> None:
-        (block,) = content["leaves"][0]["blocks"]
-        halves = [
-            {**block, "start": [n], "shape": [2], "offset": 16 * i} for i, n in enumerate(starts)
-        ]
-        content["leaves"][0]["blocks"] = halves
-
-    rewrite(saved, change)
+@pytest.mark.parametrize("start", [[0, 0], [0, 1]])
+def test_gaps(saved: Path, start: list[int]) -> None:
+    # An index of version 2 has no places of blocks, which follow from their number.
+    rewrite(saved, lambda c: c["layouts"][0].update(grid=[3], owners=[0, 0, 0]))
+    with pytest.raises(CorruptCheckpointError, match="not equal"):
+        checkpoints.restore(saved)
+    first = first_version(saved.parent / "first")
+    rewrite(first, lambda c: leaf_of(c, "both")["blocks"][1].update(start=start))
     with pytest.raises(CorruptCheckpointError, match="overlap"):
+        checkpoints.Checkpoint(first).read("both")
+
+
+@says("A data file of another save or process in place of one is rejected.")
+def test_files_of_other_saves(saved: Path) -> None:
+    checkpoints.save(saved.parent / "other", {"w": np.arange(4.0) + 1})
+    (path,) = saved.glob("data-*.bin")
+    (other,) = (saved.parent / "other").glob("data-*.bin")
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(CorruptCheckpointError, match="is not the one that was written with"):
         checkpoints.restore(saved)
 
 
@@ -411,10 +426,7 @@ def test_gaps(saved: Path, starts: tuple[int, int]) -> None:
     " its size.)"
 )
 def test_memory(saved: Path) -> None:
-    def change(content: Any) -> None:
-        content["leaves"][0]["shape"] = content["leaves"][0]["blocks"][0]["shape"] = [2**50]
-
-    rewrite(saved, change)
+    rewrite(saved, lambda c: c["leaves"][0].update(shape=[2**50]))
     with pytest.raises(CorruptCheckpointError, match="ends after 32 of"):
         checkpoints.restore(saved)
 
@@ -425,11 +437,12 @@ def test_memory(saved: Path) -> None:
 )
 def test_other_numbers(saved: Path) -> None:
     (path,) = saved.glob("data-*.bin")
-    path.write_bytes(np.full(4, 7.0).tobytes())
+    numbers = np.full(4, 7.0).tobytes()
+    path.write_bytes(path.read_bytes()[:-32] + numbers)
     with pytest.raises(CorruptCheckpointError, match="checksum"):
         checkpoints.restore(saved)
-    crc = zlib.crc32(path.read_bytes())
-    rewrite(saved, lambda c: c["leaves"][0]["blocks"][0].update(crc32=crc))
+    head = head_bytes(content_of(saved)["save"], 0, [zlib.crc32(numbers)])
+    path.write_bytes(head.ljust(head_nbytes(1), b"\0") + numbers)
     np.testing.assert_array_equal(checkpoints.restore(saved)["w"], np.full(4, 7.0))
 
 

@@ -448,9 +448,9 @@ BREAKS = [
     ),
     Break(
         "18.3",
-        "checkpoints/leaves.py",
-        "        if shard.replica_id == 0\n",
-        "        if shard.replica_id == 0 and not process_index()\n",
+        "checkpoints/plan.py",
+        "range(start // size, (stop - 1) // size + 1)",
+        "range(start // size, start // size + 1)",
     ),
     Break(
         "18.4",
@@ -728,17 +728,17 @@ UNSEEN = [
     ),
     Break(
         "names-in-the-folder",
-        "checkpoints/index_checks.py",
-        "_require(bool(FILE.fullmatch(name)), ",
-        "_require(bool(FILE.search(name)) or True, ",
-        ("tests/unit/checkpoints/test_index_checks.py",),
+        "checkpoints/first_version.py",
+        "require(bool(FILE.fullmatch(name)), ",
+        "require(bool(FILE.search(name)) or True, ",
+        ("tests/unit/checkpoints/test_first_version.py",),
     ),
     Break(
         "blocks-that-tile",
-        "checkpoints/index_checks.py",
+        "checkpoints/first_version.py",
         "    return count == len(blocks) == len(",
         "    return True or count == len(blocks) == len(",
-        ("tests/unit/checkpoints/test_index_checks.py",),
+        ("tests/unit/checkpoints/test_first_version.py",),
     ),
     Break(
         "remainders-by-zero",

@@ -305,6 +305,11 @@ def check_checkpoints() -> None:
     with kiln.checkpoints.Checkpoint(folder / "one") as checkpoint:
         assert np.array_equal(checkpoint.read("sharded", alone), host)
         checkpoint.verify()
+    # Of the files of others only what this process needs.
+    with kiln.checkpoints.Checkpoint(folder / "one") as checkpoint:
+        mine = checkpoint.read("sharded", sharding)
+        assert np.array_equal(mine.addressable_data(0), tree["sharded"].addressable_data(0))
+        assert [name.split("-")[1] for name in checkpoint._files.tables] == [str(here)]
     run = kiln.checkpoints.Checkpoints(folder / "run", keep=2)
     for step in range(3):
         run.save(step, {"x": tree["sharded"]})
@@ -314,8 +319,16 @@ def check_checkpoints() -> None:
     kiln.checkpoints.save(folder / "f.npz", {"w": host})
     assert np.array_equal(np.load(folder / "f.npz")["w"], host)
     # A failure of one is a failure of all, and what was there is as it was.
-    with pytest.raises(CheckpointError, match="differ: only"):
+    with pytest.raises(CheckpointError, match="differ: only 0 in process 0, only 1 in process 1"):
         kiln.checkpoints.save(folder / "one", {"x": 1, f"only {here}": 2})
+    wider = kiln.device_put(np.concatenate([host, host], axis=1), sharding)
+    with pytest.raises(
+        CheckpointError, match=r"0 and 1 differ: x: float32\[.*, 2\] in blocks .*4\]"
+    ):
+        kiln.checkpoints.save(folder / "one", {"x": wider if here else tree["sharded"], "y": 1})
+    with pytest.raises(CheckpointError, match="differ: last in process 0, no leaf in process 1"):
+        leaves = dict.fromkeys("abc", 0) | ({} if here else {"last": 1})
+        kiln.checkpoints.save(folder / "one", leaves)
     with pytest.raises(CheckpointError, match=r"process 0 saves to .*new, process 1 to .*new1"):
         kiln.checkpoints.save(folder / (f"new{here}" if here else "new"), {"x": 1})
     assert kiln.checkpoints.restore(folder / "one")["step"] == 8

@@ -255,7 +255,7 @@ def test_kills_while_processes_save_lose_nothing(kills: int, seed: int, tmp_path
     for _ in range(kills):
         words = str(chance.randrange(2)), str(chance.uniform(0.0, 0.8))
         done = launched(
-            "saving", "save", str(tmp_path), str(max(step.values()) + 1), "999", *words, devices=1
+            "saving", "save", str(tmp_path), str(max(step.values()) + 1), "99999", *words, devices=1
         )
         assert done.returncode == 137, done.stderr
         for kind, told in re.findall(r"^\[\d\] (run|one) (\d+)$", done.stdout, re.MULTILINE):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +18,9 @@ from kiln.base.options.config import override
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import keystr, tree_map_with_path
 from kiln.checkpoints.blocks import BlockReader
-from kiln.checkpoints.index import Entry, Index, open_inside, read_index
+from kiln.checkpoints.data_files import DataFiles, open_inside
+from kiln.checkpoints.entries import Entry
+from kiln.checkpoints.index import Index, read_index
 from kiln.checkpoints.leaves import ARRAYS, PYTHON, leaves_with_paths, python_value, rebuilt
 from kiln.checkpoints.matching import (
     Wanted,
@@ -30,8 +31,10 @@ from kiln.checkpoints.matching import (
     wanted_by_target,
 )
 from kiln.checkpoints.saving import FILES
-from kiln.checkpoints.shardings import rebuilt_sharding
+from kiln.checkpoints.shardings import Rebuilder
 from kiln.core.arrays.array import from_host, with_type
+from kiln.core.arrays.placement import adopted_shards
+from kiln.core.arrays.shards import cuts
 from kiln.core.arrays.transfers import explicit
 from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
@@ -49,7 +52,7 @@ class Checkpoint(Mapping[str, Any]):
     """A saved checkpoint, open for reading: a mapping from paths to leaves, which are read lazily.
 
     A path joins the names from the root to the leaf by `/`. The checkpoint stays readable, until it
-    is closed, even if another is saved under its name.
+    is closed, even if another is saved under its name, unless more than 128 processes wrote it.
 
     Raises: FileNotFoundError, CorruptCheckpointError.
     Example:
@@ -68,7 +71,7 @@ class Checkpoint(Mapping[str, Any]):
         self._asked = f"checkpoints.Checkpoint({os.fspath(path)!r})"
         self._index, self._files = _opened(self.path, self._asked)
         self._entries = {entry.path: entry for entry in self._index.entries}
-        self.close = weakref.finalize(self, _close, self._files)
+        self.close = weakref.finalize(self, self._files.close)
         """Close the files."""
 
     @property
@@ -106,7 +109,7 @@ class Checkpoint(Mapping[str, Any]):
 
         Only the blocks that this process needs are read.
 
-        Raises: KeyError, CheckpointError, CorruptCheckpointError.
+        Raises: KeyError, CheckpointError, CorruptCheckpointError, ValueError if it is closed.
         """
         entry = self._entries[path]
         wanted = wanted_as_saved([entry], self._asked, ignore_shardings=True)
@@ -120,7 +123,8 @@ class Checkpoint(Mapping[str, Any]):
         It can be passed to `restore` as the target. The structs have the shardings of the arrays if
         the devices are present.
         """
-        return self._tree(map(_struct, self._index.entries))
+        rebuilder = Rebuilder()
+        return self._tree(_struct(entry, rebuilder) for entry in self._index.entries)
 
     @api_boundary
     def restore(
@@ -151,7 +155,7 @@ class Checkpoint(Mapping[str, Any]):
         for entry in self._entries.values():
             if entry.kind in ARRAYS:
                 try:
-                    BlockReader(entry, self._files, self._asked).whole()
+                    self._reader(entry.path).whole()
                 except CorruptCheckpointError as error:
                     wrong.append(str(error).splitlines()[1])
         if wrong:
@@ -180,12 +184,24 @@ class Checkpoint(Mapping[str, Any]):
                 )
             ) from None
 
+    def _reader(self, path: str) -> BlockReader:
+        if self._files.is_closed:
+            raise ValueError(
+                three_lines(
+                    f"{self._asked} at {current_source()}",
+                    f"{path} is read after the checkpoint was closed",
+                    "read it before, or open the checkpoint again",
+                )
+            )
+        return BlockReader(self._entries[path], self._index.blocks, self._files, self._asked)
+
+    @explicit
     def _read(self, entry: Entry, how: Wanted) -> Any:
         if entry.kind == "none":
             return None
         if entry.kind in PYTHON:
             return python_value(entry.kind, entry.value or "")
-        reader = BlockReader(entry, self._files, self._asked)
+        reader = self._reader(entry.path)
         if how.kind == "numpy":
             return reader.whole()
         if how.kind == "scalar":
@@ -194,28 +210,31 @@ class Checkpoint(Mapping[str, Any]):
         return with_type(made, made.aval.with_(weak_type=True)) if how.weak else made
 
 
-@explicit
 def _array(entry: Entry, reader: BlockReader, sharding: Sharding | None) -> Any:
+    dtype = entry.stored_dtype
     if sharding is None:
-        made: Any = from_host(reader.whole(), ShapedArray(entry.shape, entry.stored_dtype))
-    else:
+        made: Any = from_host(reader.whole(), ShapedArray(entry.shape, dtype))
+    elif sharding.unreduced or not sharding.addressable_order or not dtype.itemsize:
         # With the dtype that was saved, even if it has 64 bits and `enable_x64` is off.
         with override(enable_x64=True):
-            made = make_array_from_callback(
-                entry.shape, sharding, reader.region, entry.stored_dtype
-            )
+            made = make_array_from_callback(entry.shape, sharding, reader.region, dtype)
+    else:
+        parts: list[np.ndarray] = []
+        for index, first in cuts(sharding, entry.shape):
+            parts.append(reader.region(index) if first == len(parts) else parts[first])
+        made = adopted_shards(ShapedArray(entry.shape, dtype), sharding, parts)
     if entry.implementation is None:
         return made
     keys = wrap_key_data(made, impl=entry.implementation)
     return keys if sharding is None else device_put(keys, sharding)
 
 
-def _struct(entry: Entry) -> Any:
+def _struct(entry: Entry, rebuilder: Rebuilder) -> Any:
     if entry.kind == "none":
         return None
     if entry.kind in PYTHON:
         return python_value(entry.kind, entry.value or "")
-    sharding = None if entry.sharding is None else rebuilt_sharding(entry.sharding)
+    sharding = None if entry.sharding is None else rebuilder.sharding(entry.sharding)
     return ShapeDtypeStruct(
         shape_of(entry), dtype_of(entry), sharding=sharding, weak_type=entry.weak
     )
@@ -239,33 +258,24 @@ def _placed(
     return found
 
 
-def _opened(folder: Path, asked: str) -> tuple[Index, dict[str, int]]:
-    """Return the index and its files, opened; missing files are left out."""
+def _opened(folder: Path, asked: str) -> tuple[Index, DataFiles]:
+    """Return the index and its files, opened unless they are many; missing ones are left out."""
+    files = DataFiles(lambda name: open_inside(folder, name, asked))
     index = read_index(folder, asked)
-    files: dict[str, int] = {}
     try:
         for _ in range(_TRIES):
-            for name in index.files:
-                with contextlib.suppress(FileNotFoundError):
-                    files[name] = open_inside(folder, name, asked)
-            if files.keys() == index.files:
+            if files.hold(index.blocks.files):
                 break
             # A save may have replaced index and files since the index was read.
             again = read_index(folder, asked)
             # Each save chooses new random names for its files.
-            if again.files == index.files:
+            if again.blocks.files == index.blocks.files:
                 break
-            _close(files)
             index = again
     except BaseException:
-        _close(files)
+        files.close()
         raise
     return index, files
-
-
-def _close(files: dict[str, int]) -> None:
-    while files:
-        os.close(files.popitem()[1])
 
 
 @api_boundary

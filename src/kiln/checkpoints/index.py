@@ -1,68 +1,48 @@
-"""The index of a checkpoint: the tree, its leaves, and which file holds which block of them.
+"""The index of a checkpoint: the tree, its leaves, and how each is divided into blocks.
 
-It is a JSON file: `{"format": ..., "version": 1, "crc32": ..., "content": {...}}`, with the
-checksum of the content as `_canonical` writes it. Each process writes its blocks to a file of its
-own; one index lists them all.
+It is a JSON file: `{"format": ..., "version": 2, "crc32": ..., "content": {...}}`, with the
+checksum of the content as `_canonical` writes it. Leaves share tables of shardings and layouts, so
+that its size does not depend on the number of blocks. Where the bytes of a block are follows from
+it (`plan.py`); their checksums are in the file of the process that wrote them (`tables.py`).
 """
 
 from __future__ import annotations
 
-import errno
-import math
-import os
-import stat
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Protocol
 
-import numpy as np
-
-from kiln.base import dtypes
-from kiln.base.errors import CheckpointError, CorruptCheckpointError, three_lines
+from kiln.base.errors import CheckpointError, three_lines
 from kiln.base.lazy import json
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.checkpoints.index_checks import require_apart, require_leaf, require_tree
+from kiln.checkpoints.data_files import INDEX, DataFiles, open_inside, refuse_index
+from kiln.checkpoints.entries import Block, Box, Entry, Layout, Numbered
+from kiln.checkpoints.first_version import listed_blocks
+from kiln.checkpoints.index_checks import require_content, require_leaves, require_tree
+from kiln.checkpoints.plan import Plan
 
-NAME = "index.json"
+VERSION = 2
 _FORMAT = "kiln checkpoint"
-_VERSION = 1
-_REMEDY = "restore another checkpoint: kiln.checkpoints.Checkpoints(folder).steps() lists them"
+
+_LEAF = ("path", "kind", "value", "dtype", "shape", "weak", "implementation")
 
 
-class Block(Record):
-    """A block of an array: where it starts in the array, and where its bytes are."""
-
-    start: tuple[int, ...]
-    shape: tuple[int, ...]
-    file: str
-    offset: int
-    crc32: int
-
-
-class Entry(Record):
-    """The index entry of a leaf: `leaves.Held` with blocks in place of parts."""
-
-    path: str
-    kind: str
-    value: str | None
-    dtype: str | None
-    shape: tuple[int, ...]
-    weak: bool
-    sharding: Any
-    implementation: str | None
-    blocks: tuple[Block, ...]
+class Blocks(Protocol):
+    """Where the blocks of all leaves are."""
 
     @property
-    def stored_dtype(self) -> np.dtype[Any]:
-        """The dtype of the bytes."""
-        return dtypes.float0 if self.dtype == "float0" else dtypes.SUPPORTED[self.dtype or ""]
+    def files(self) -> set[str]:
+        """The names of the files that hold blocks."""
+        ...
 
-    @property
-    def nbytes(self) -> int:
-        """The number of bytes, 0 for Python values."""
-        return math.prod(self.shape) * self.stored_dtype.itemsize if self.dtype else 0
+    def covering(self, entry: Entry, box: Box, files: DataFiles) -> Sequence[Block]:
+        """Return the blocks of a leaf that hold the elements of a region.
+
+        Raises: Damage if there is none for some of them.
+        """
+        ...
 
 
 class Index(Record):
@@ -71,69 +51,33 @@ class Index(Record):
     tree: Any
     entries: tuple[Entry, ...]
     metadata: Any
-
-    @property
-    def files(self) -> set[str]:
-        """The names of the files that hold blocks."""
-        return {block.file for entry in self.entries for block in entry.blocks}
+    blocks: Blocks
 
 
-LEAF = ("path", "kind", "value", "dtype", "shape", "weak", "sharding", "implementation")
-_BLOCK = ("start", "shape", "file", "offset", "crc32")
+def index_bytes(tree: Any, entries: Sequence[Entry], metadata: Any, save: str) -> bytes:
+    """Return the content of an index file.
 
-
-def index_bytes(index: Index, parts: Sequence[Part] = ()) -> bytes:
-    """Return the content of an index file, with the blocks that other processes wrote."""
+    `save` is the name of the save, which the names of its data files contain.
+    """
+    shardings: Numbered[Any] = Numbered(_canonical)
+    layouts: Numbered[Layout] = Numbered(lambda layout: layout)
     leaves = []
-    for number, entry in enumerate(index.entries):
-        blocks = _written(entry)
-        for part in parts:
-            blocks += part.blocks[number]
-        leaves.append({name: getattr(entry, name) for name in LEAF} | {"blocks": blocks})
-    content = {"tree": index.tree, "metadata": index.metadata, "leaves": leaves}
+    for entry in entries:
+        leaf = {name: getattr(entry, name) for name in _LEAF}
+        leaf["sharding"] = None if entry.sharding is None else shardings.number(entry.sharding)
+        leaf["layout"] = None if entry.layout is None else layouts.number(entry.layout)
+        leaves.append(leaf)
+    content = {
+        "tree": tree,
+        "metadata": metadata,
+        "save": save,
+        "shardings": shardings.values,
+        "layouts": [{"grid": each.grid, "owners": each.owners} for each in layouts.values],
+        "leaves": leaves,
+    }
     text = _canonical(content)
-    head = {"format": _FORMAT, "version": _VERSION, "crc32": zlib.crc32(text)}
+    head = {"format": _FORMAT, "version": VERSION, "crc32": zlib.crc32(text)}
     return _canonical(head)[:-1] + b',"content":' + text + b"}\n"
-
-
-class Part(Record):
-    """What another process wrote: the paths of all leaves, and the blocks of each as JSON has them.
-
-    They are not checked before a checkpoint is read: process 0 reads those of all processes.
-    """
-
-    paths: list[str]
-    blocks: list[list[Any]]
-
-
-def part_bytes(index: Index) -> bytes:
-    """Return the content of the file in which a process lists its blocks for process 0."""
-    content = [
-        [entry.path for entry in index.entries],
-        [_written(entry) for entry in index.entries],
-    ]
-    text = _canonical(content)
-    return b"%d\n%s" % (zlib.crc32(text), text)
-
-
-def read_part(folder: Path, name: str, asked: str) -> Part:
-    """Read such a file.
-
-    Raises: CorruptCheckpointError if it is damaged.
-    """
-    with open(open_inside(folder, name, asked), "rb") as file:
-        checksum, _, text = file.read().partition(b"\n")
-    try:
-        if int(checksum) != zlib.crc32(text):
-            raise ValueError("its checksum does not match")
-        paths, blocks = json.loads(text)
-    except ValueError as error:
-        _damaged(folder, asked, f"{name}: {error}")
-    return Part(paths, blocks)
-
-
-def _written(entry: Entry) -> list[Any]:
-    return [{name: getattr(block, name) for name in _BLOCK} for block in entry.blocks]
 
 
 def _canonical(value: Any) -> bytes:
@@ -147,13 +91,13 @@ def read_index(folder: Path, asked: str) -> Index:
         CheckpointError if a later version of kiln wrote it.
     """
     try:
-        with open(open_inside(folder, NAME, asked), "rb") as file:
+        with open(open_inside(folder, INDEX, asked), "rb") as file:
             data = file.read()
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(
             three_lines(
                 f"{asked} at {current_source()}",
-                f"{folder} is not a checkpoint: there is no {NAME} in it",
+                f"{folder} is not a checkpoint: there is no {INDEX} in it",
                 "name the folder that kiln.checkpoints.save wrote",
             )
         ) from None
@@ -164,80 +108,61 @@ def read_index(folder: Path, asked: str) -> Index:
             raise ValueError(f"the format is {found['format']!r:.80}")
         text = _canonical(content)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        _damaged(folder, asked, f"{type(error).__name__}: {error}")
-    if version != _VERSION:
+        refuse_index(folder, asked, f"{type(error).__name__}: {error}")
+    reader = _READERS.get(version) if isinstance(version, int) else None
+    if reader is None:
         raise CheckpointError(
             three_lines(
                 f"{asked} at {current_source()}",
                 f"the checkpoint has version {version!r:.80} of the format, and this kiln reads "
-                f"version {_VERSION}",
+                f"the versions up to {VERSION}",
                 "read it with the version of kiln that wrote it",
             )
         )
     if zlib.crc32(text) != found.get("crc32"):
-        _damaged(folder, asked, "its checksum does not match")
+        refuse_index(folder, asked, "its checksum does not match")
     try:
-        return _index(content)
+        return reader(content)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        _damaged(folder, asked, f"{type(error).__name__}: {error}")
+        refuse_index(folder, asked, f"{type(error).__name__}: {error}")
 
 
-def open_inside(folder: Path, name: str, asked: str) -> int:
-    """Open a file in the folder of a checkpoint for reading.
-
-    Raises: FileNotFoundError; CorruptCheckpointError if it is a link or not a regular file.
-    """
-    try:
-        # Opening a pipe must not block.
-        opened = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
-            _damaged(
-                folder, asked, f"{name} is a link, or not a file", "copy it without links: cp -rL"
+def _second(content: Any) -> Index:
+    require_content(content)
+    leaves, shardings = content["leaves"], content["shardings"]
+    layouts = [Layout(tuple(each["grid"]), tuple(each["owners"])) for each in content["layouts"]]
+    require_leaves(leaves, shardings, layouts)
+    entries = tuple(
+        [
+            _entry(
+                number,
+                leaf,
+                None if leaf["sharding"] is None else shardings[leaf["sharding"]],
+                None if leaf["layout"] is None else layouts[leaf["layout"]],
             )
-        raise
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
-        _damaged(folder, asked, f"{name} is not a file")
-    return opened
-
-
-def _index(content: Any) -> Index:
-    leaves = content["leaves"]
-    if not isinstance(leaves, list):
-        raise ValueError("its leaves are not a list")
-    for leaf in leaves:
-        require_leaf(leaf)
-    entries = tuple(_entry(leaf) for leaf in leaves)
-    if len({entry.path for entry in entries}) != len(entries):
-        raise ValueError("two leaves have the same path")
-    require_tree(content["tree"], len(entries))
-    require_apart([each for entry in entries for each in _places(entry)])
-    return Index(content["tree"], entries, content["metadata"])
-
-
-def _places(entry: Entry) -> list[tuple[str, int, int]]:
-    if not entry.blocks:
-        return []
-    size = entry.stored_dtype.itemsize
-    return [(b.file, b.offset, math.prod(b.shape) * size) for b in entry.blocks]
-
-
-def _entry(leaf: Any) -> Entry:
-    values = {name: leaf[name] for name in LEAF} | {"shape": tuple(leaf["shape"])}
-    blocks = []
-    for block in leaf["blocks"]:
-        known = {name: block[name] for name in _BLOCK}
-        known |= {"start": tuple(block["start"]), "shape": tuple(block["shape"])}
-        blocks.append(Block(**known))
-    return Entry(**values, blocks=tuple(blocks))
-
-
-def _damaged(folder: Path, asked: str, wrong: str, remedy: str = _REMEDY) -> NoReturn:
-    raise CorruptCheckpointError(
-        three_lines(
-            f"{asked} at {current_source()}",
-            f"the index {folder / NAME} is damaged: {wrong}",
-            remedy,
-        )
+            for number, leaf in enumerate(leaves)
+        ]
     )
+    require_tree(content["tree"], entries)
+    plan = Plan(content["save"], entries)
+    return Index(content["tree"], entries, content["metadata"], plan)
+
+
+def _first(content: Any) -> Index:
+    blocks = listed_blocks(content["leaves"])
+    entries = tuple(
+        [
+            _entry(number, leaf, leaf["sharding"], None)
+            for number, leaf in enumerate(content["leaves"])
+        ]
+    )
+    require_tree(content["tree"], entries)
+    return Index(content["tree"], entries, content["metadata"], blocks)
+
+
+_READERS = {1: _first, VERSION: _second}
+
+
+def _entry(number: int, leaf: Any, sharding: Any, layout: Layout | None) -> Entry:
+    values = {name: leaf[name] for name in _LEAF} | {"shape": tuple(leaf["shape"])}
+    return Entry(number=number, sharding=sharding, layout=layout, **values)

@@ -7,7 +7,6 @@ dicts by the names of their children.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,10 @@ from kiln.base.process.identity import process_count, process_index
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree import KeyPath, keystr, tree_flatten_with_path
-from kiln.checkpoints.shardings import described
+from kiln.checkpoints.divisions import Divisions
+from kiln.checkpoints.entries import Entry, Layout
 from kiln.core.arrays.array import ConcreteArray
+from kiln.core.arrays.placement import shards_on_host
 from kiln.core.trace import Tracer, require_unmasked
 from kiln.random.keys import key_data, key_impl
 
@@ -43,25 +44,11 @@ ARRAYS = ("array", "keys", "numpy", "scalar")
 """The kinds of leaves that have bytes: arrays, random keys, NumPy's arrays and scalars."""
 
 
-class Part(Record):
-    """A block of an array that this process writes: where it starts, and its elements."""
-
-    start: tuple[int, ...]
-    data: np.ndarray
-
-
 class Held(Record):
-    """What is saved of a leaf. `dtype` and `shape` describe the bytes: for keys, their words."""
+    """What is saved of a leaf: its entry, and the blocks that this process writes, in order."""
 
-    path: str
-    kind: str
-    value: str | None = None
-    dtype: str | None = None
-    shape: tuple[int, ...] = ()
-    weak: bool = False
-    sharding: Any = None
-    implementation: str | None = None
-    parts: tuple[Part, ...] = ()
+    entry: Entry
+    parts: tuple[np.ndarray, ...] = ()
 
 
 def path_text(keys: KeyPath) -> str:
@@ -129,9 +116,13 @@ def held(tree: Any, asked: str, copy: bool) -> list[Held]:
     Raises: TypeError and ValueError with the path, for leaves that cannot be saved.
     """
     pairs, _ = leaves_with_paths(tree)
-    found = [_held(path, leaf, asked, copy) for path, leaf in pairs]
-    if len({leaf.path for leaf in found}) != len(found):
-        paths = [leaf.path for leaf in found]
+    divisions = Divisions()
+    found = [
+        _held(number, path, leaf, divisions, asked, copy)
+        for number, (path, leaf) in enumerate(pairs)
+    ]
+    if len({path for path, _ in pairs}) != len(pairs):
+        paths = [path for path, _ in pairs]
         twice = next(path for i, path in enumerate(paths) if path in paths[:i])
         raise ValueError(
             three_lines(
@@ -143,37 +134,39 @@ def held(tree: Any, asked: str, copy: bool) -> list[Held]:
     return found
 
 
-def _held(path: str, leaf: Any, asked: str, copy: bool) -> Held:
-    asked = f"{asked}: the leaf {path or '(the tree itself)'} at {current_source()}"
+def _held(number: int, path: str, leaf: Any, divisions: Divisions, asked: str, copy: bool) -> Held:
     if leaf is None:
-        return Held(path, "none")
+        return Held(Entry(number, path, "none"))
     if isinstance(leaf, ConcreteArray):
-        return _held_array(path, leaf, asked)
+        return _held_array(number, path, leaf, divisions, asked)
     if isinstance(leaf, (np.ndarray, np.generic)):
         require_unmasked(leaf)
         value = np.asarray(leaf)
         if not dtypes.is_supported(value.dtype):
             raise TypeError(
                 three_lines(
-                    asked,
+                    _asked_for(asked, path),
                     f"checkpoints hold numbers, and the array has dtype {value.dtype}",
                     "convert it to numbers; single strings can be leaves as they are",
                 )
             )
         value = value.astype(value.dtype.newbyteorder("<"), copy=copy)
         kind = "scalar" if isinstance(leaf, np.generic) else "numpy"
+        layout = divisions.whole(value.ndim)
+        name = dtypes.long_name(value.dtype)
+        entry = Entry(number, path, kind, None, name, value.shape, layout=layout)
         # The same in all processes: process 0 writes it.
-        parts = () if process_index() else (Part((0,) * value.ndim, value),)
-        return Held(path, kind, None, dtypes.long_name(value.dtype), value.shape, parts=parts)
+        return Held(entry, () if process_index() else (value,))
     kind = type(leaf).__name__
     if PYTHON.get(kind) is type(leaf):
-        return Held(path, kind, leaf.hex() if type(leaf) is bytes else str(leaf))
+        text = leaf.hex() if type(leaf) is bytes else str(leaf)
+        return Held(Entry(number, path, kind, text))
     wrong = f"a checkpoint has no {kind}: its leaves are arrays, numbers, strings and None"
     if isinstance(leaf, Tracer):
         wrong = f"it is a tracer, which has no value: {leaf.aval}"
     raise TypeError(
         three_lines(
-            asked,
+            _asked_for(asked, path),
             wrong,
             "return the value from the function and save it outside"
             if isinstance(leaf, Tracer)
@@ -182,11 +175,15 @@ def _held(path: str, leaf: Any, asked: str, copy: bool) -> Held:
     )
 
 
-def _held_array(path: str, x: ConcreteArray, asked: str) -> Held:
+def _asked_for(asked: str, path: str) -> str:
+    return f"{asked}: the leaf {path or '(the tree itself)'} at {current_source()}"
+
+
+def _held_array(number: int, path: str, x: ConcreteArray, divisions: Divisions, asked: str) -> Held:
     if x.is_deleted():
         raise ValueError(
             three_lines(
-                asked,
+                _asked_for(asked, path),
                 f"the array {x.aval} was deleted, or donated to a program",
                 "save the result of the program, or save before the call",
             )
@@ -196,17 +193,20 @@ def _held_array(path: str, x: ConcreteArray, asked: str) -> Held:
     if isinstance(x.dtype, dtypes.KeyDtype):
         keys: Any = x
         words, implementation = key_data(keys), key_impl(keys)
-    return Held(
+    layout, parts = _divided(words, divisions)
+    entry = Entry(
+        number,
         path,
         "array" if implementation is None else "keys",
         None,
         dtypes.long_name(words.dtype),
         tuple(words.shape),
         x.aval.weak_type,
-        described(x.sharding, x.ndim) if x.committed and not _is_local(x) else None,
+        divisions.described(x.sharding, x.ndim) if x.committed and not _is_local(x) else None,
         implementation,
-        tuple(_parts(words)),
+        layout,
     )
+    return Held(entry, parts)
 
 
 def _is_local(x: Any) -> bool:
@@ -214,17 +214,14 @@ def _is_local(x: Any) -> bool:
     return process_count() > 1 and bool(x.is_fully_addressable)
 
 
-def _parts(x: Any) -> Sequence[Part]:
-    """Return the blocks of an array that this process must write, each block once."""
+def _divided(x: Any, divisions: Divisions) -> tuple[Layout, tuple[np.ndarray, ...]]:
+    """Return how an array is divided, and the blocks that this process must write."""
     # The devices of an array without a placement are not queried: that would start the engine that
     # manages devices.
     if process_index() and (not x.committed or x.is_fully_addressable):
         # The same in all processes, as a NumPy array is.
-        return []
+        return divisions.whole(x.ndim), ()
     if not x.committed or len(x.sharding.devices) == 1 or x.sharding.unreduced:
-        return [Part((0,) * x.ndim, np.asarray(x))]
-    return [
-        Part(tuple(s.start or 0 for s in shard.index), np.asarray(shard.data))
-        for shard in x.addressable_shards
-        if shard.replica_id == 0
-    ]
+        return divisions.whole(x.ndim), (np.asarray(x),)
+    layout, mine = divisions.division(x.sharding, x.ndim)
+    return layout, shards_on_host(x, mine)

@@ -11,9 +11,9 @@ from kiln.base import dtypes
 from kiln.base.errors import CheckpointError, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.checkpoints.index import Entry
+from kiln.checkpoints.entries import Entry
 from kiln.checkpoints.leaves import ARRAYS, PYTHON
-from kiln.checkpoints.shardings import device_count_of, rebuilt_sharding
+from kiln.checkpoints.shardings import Rebuilder, device_count_of
 from kiln.core.arrays.array import ConcreteArray
 from kiln.ir.shardings.sharding import Sharding, misfit
 from kiln.random.keys import key_dtype
@@ -133,12 +133,12 @@ def wanted_as_saved(
 
     Raises: CheckpointError if arrays were on devices that do not exist here.
     """
-    found, problems = {}, []
+    found, problems, rebuilder = {}, [], Rebuilder()
     for entry in entries:
         kind = "array" if entry.kind == "keys" else entry.kind
         sharding = None
         if entry.sharding is not None and not ignore_shardings:
-            sharding = rebuilt_sharding(entry.sharding)
+            sharding = rebuilder.sharding(entry.sharding)
             if sharding is None:
                 count = device_count_of(entry.sharding)
                 problems.append(

@@ -15,7 +15,7 @@ import re
 import threading
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,13 @@ from kiln.base.process.identity import process_index
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_map
 from kiln.checkpoints.blocks import Advance, write_blocks
+from kiln.checkpoints.data_files import FILE, INDEX, file_name, open_inside
 from kiln.checkpoints.folders import locked, new_folder, remove_abandoned
-from kiln.checkpoints.index import NAME, Entry, Index, index_bytes, open_inside
-from kiln.checkpoints.index_checks import FILE
-from kiln.checkpoints.leaves import held, structure_of
+from kiln.checkpoints.index import index_bytes
+from kiln.checkpoints.leaves import Held, held, structure_of
+from kiln.checkpoints.plan import Plan
 from kiln.checkpoints.progress import Report, reported
-from kiln.checkpoints.together import PART, Meeting, write_by_first, write_together
+from kiln.checkpoints.together import Meeting, write_by_first, write_together
 from kiln.core.arrays.array import ConcreteArray
 from kiln.core.processes.peers import peers
 from kiln.serialization.files import save as save_file
@@ -44,8 +45,9 @@ from kiln.serialization.state_dicts import to_state_dict
 FILES = (".safetensors", ".npz")
 """The suffixes of single files, written by `kiln.serialization`."""
 
-_PARTS = PART.pattern
-_LEFT = re.compile(rf"{FILE.pattern}|{_PARTS}|\.({re.escape(NAME)}|{_PARTS})\.[0-9a-f]{{32}}\.tmp")
+_PARTS = r"part-[0-9]+\.json"
+"""What earlier releases wrote while several processes saved."""
+_LEFT = re.compile(rf"{FILE.pattern}|{_PARTS}|\.({re.escape(INDEX)}|{_PARTS})\.[0-9a-f]{{32}}\.tmp")
 """Files that a killed save leaves in the folder of a checkpoint; others there are not kiln's."""
 
 
@@ -204,25 +206,27 @@ def prepared(
     _require_writable(final, asked)
     metadata = _held_json(metadata, asked)
     leaves = held(tree, asked, copy=not wait)
-    structure = structure_of(tree)
-    total = sum(part.data.nbytes for leaf in leaves for part in leaf.parts)
+    structure = None if process_index() else structure_of(tree)
+    total = sum([part.nbytes for leaf in leaves for part in leaf.parts])
+    entries = [leaf.entry for leaf in leaves]
 
     def write() -> None:
+        save = uuid.uuid4().hex
         with reported(f"Saving {final.name}", total, progress) as advance:
+
+            def blocks(folder: Path, save: str) -> None:
+                _write_blocks(folder, save, leaves, advance)
+
+            def commit(folder: Path, save: str) -> None:
+                content = index_bytes(structure, entries, metadata, save)
+                write_atomically(folder / INDEX, [content])
+
             if meeting is not None:
-
-                def own_blocks(folder: Path) -> Index:
-                    return Index(structure, _blocks(folder, leaves, advance), metadata)
-
-                write_together(meeting, final, _folder, own_blocks)
+                write_together(meeting, final, save, entries, _folder, blocks, commit)
                 return
-            remove_abandoned(final.parent, re.escape(final.name))
-            if final.exists():
-                with _replacing(final):
-                    _write_into(final, structure, leaves, metadata, advance)
-            else:
-                with new_folder(final) as folder:
-                    _write_into(folder, structure, leaves, metadata, advance)
+            with _folder(final) as folder:
+                blocks(folder, save)
+                commit(folder, save)
 
     return write
 
@@ -238,10 +242,13 @@ def _folder(final: Path) -> Iterator[Path]:
         yield made or final
 
 
-def _blocks(folder: Path, leaves: Any, advance: Advance) -> tuple[Entry, ...]:
-    data = folder / f"data-{process_index()}-{uuid.uuid4().hex}.bin"
+def _write_blocks(folder: Path, save: str, leaves: Sequence[Held], advance: Advance) -> None:
+    process = process_index()
+    data = folder / file_name(process, save)
+    parts = [part for leaf in leaves for part in leaf.parts]
+    plan = Plan(save, [leaf.entry for leaf in leaves])
     try:
-        entries = write_blocks(data, leaves, advance)
+        write_blocks(data, plan, process, parts, advance)
         # The directory entries of the files must reach the disk before the index that refers to
         # them.
         sync_folder(folder)
@@ -249,13 +256,6 @@ def _blocks(folder: Path, leaves: Any, advance: Advance) -> tuple[Entry, ...]:
         with contextlib.suppress(OSError):
             data.unlink()
         raise
-    return entries
-
-
-def _write_into(folder: Path, structure: Any, leaves: Any, metadata: Any, advance: Advance) -> None:
-    """Write new data files, then replace the index: this commits them."""
-    entries = _blocks(folder, leaves, advance)
-    write_atomically(folder / NAME, [index_bytes(Index(structure, entries, metadata))])
 
 
 @contextlib.contextmanager
@@ -274,21 +274,25 @@ def _replacing(folder: Path) -> Iterator[None]:
 
 def _remove_unused(folder: Path) -> None:
     """Remove files that the checkpoint in a folder does not use, and those of failed saves."""
+    asked = f"checkpoints.save({str(folder)!r})"
     try:
-        with open(open_inside(folder, NAME, f"checkpoints.save({str(folder)!r})"), "rb") as file:
+        with open(open_inside(folder, INDEX, asked), "rb") as file:
             index = file.read()
     except FileNotFoundError:
         index = b""
     for path in folder.iterdir():
-        # Their random names occur literally in an index, even in a damaged one.
-        if _LEFT.fullmatch(path.name) and path.name.encode() not in index:
+        if not _LEFT.fullmatch(path.name):
+            continue
+        # The random names of saves occur literally in an index, even in a damaged one.
+        data = FILE.fullmatch(path.name)
+        if data is None or data[1].encode() not in index:
             # A file that cannot be removed only wastes space.
             with contextlib.suppress(OSError):
                 path.unlink()
 
 
 def _require_writable(final: Path, asked: str) -> None:
-    if not final.exists() or (final / NAME).exists():
+    if not final.exists() or (final / INDEX).exists():
         return
     # The first save into an empty folder may have been killed.
     if final.is_dir() and all(_LEFT.fullmatch(path.name) for path in final.iterdir()):

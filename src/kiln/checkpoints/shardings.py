@@ -89,6 +89,20 @@ def _is_mesh(description: dict[str, Any]) -> bool:
     )
 
 
+def fits(description: dict[str, Any], shape: Sequence[int]) -> bool:
+    """Tell whether an array of a shape can have the sharding of a description."""
+    if "device" in description:
+        return True
+    sizes, spec = dict(description["axes"]), description["spec"]
+    if len(spec) > len(shape):
+        return False
+    for size, entry in zip(shape, spec, strict=False):
+        names = entry if isinstance(entry, list) else [] if entry is None else [entry]
+        if size % math.prod([sizes[name] for name in names]):
+            return False
+    return True
+
+
 def rebuilt_sharding(description: dict[str, Any]) -> Sharding | None:
     """Return the sharding of a description, or None if some of its devices do not exist here."""
     if "device" in description:
@@ -104,6 +118,23 @@ def rebuilt_sharding(description: dict[str, Any]) -> Sharding | None:
     mesh = Mesh(grid, names, tuple(AxisType[kind] for kind in description["types"]))
     spec = [tuple(e) if isinstance(e, list) else e for e in description["spec"]]
     return NamedSharding(mesh, PartitionSpec(*spec))
+
+
+class Rebuilder:
+    """Rebuilds shardings, each once for all leaves that share its description."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[dict[str, Any], Sharding | None]] = {}
+
+    def sharding(self, description: dict[str, Any]) -> Sharding | None:
+        """Return the sharding of a description, or None if some of its devices do not exist here.
+
+        The same object is recognized by its address.
+        """
+        found = self._known.get(id(description))
+        if found is None:
+            found = self._known[id(description)] = description, rebuilt_sharding(description)
+        return found[1]
 
 
 def _here(names: Sequence[str]) -> list[Any] | None:

@@ -15,8 +15,8 @@ from kiln.base.files.writing import PathLike
 from kiln.base.process.identity import process_index
 from kiln.base.source import api_boundary, current_source
 from kiln.checkpoints.checkpoint import Checkpoint, Placement
+from kiln.checkpoints.data_files import INDEX
 from kiln.checkpoints.folders import remove_abandoned, remove_folder
-from kiln.checkpoints.index import NAME
 from kiln.checkpoints.progress import Report
 from kiln.checkpoints.saving import Saving, prepared, settle, started
 
@@ -63,7 +63,7 @@ class Checkpoints:
         with contextlib.suppress(FileNotFoundError):
             for path in self.folder.iterdir():
                 name = _STEP.match(path.name)
-                if name and (path / NAME).exists():
+                if name and (path / INDEX).exists():
                     found.append(int(name[1]))
         return sorted(found)
 
@@ -153,4 +153,4 @@ class Checkpoints:
             others = [step for step in self.steps() if step != saved]
             for step in others[: max(0, len(others) + 1 - self.keep)]:
                 with contextlib.suppress(FileNotFoundError):
-                    remove_folder(self.path(step), NAME)
+                    remove_folder(self.path(step), INDEX)

@@ -1,39 +1,31 @@
 """One checkpoint written by several processes, in a folder on a shared file system.
 
-Process 0 creates the folder; each process writes the blocks on its devices and reports success or
-failure; process 0 merges the parts into one index, which commits the checkpoint. A failure in one
-process is raised in all.
+Process 0 creates the folder; all compare what they save, of which each writes its blocks, and
+reports success or failure; process 0 writes the index, which commits the checkpoint. A failure in
+one process is raised in all.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from kiln.base.errors import CheckpointError, one_line, three_lines
-from kiln.base.files.writing import write_atomically
 from kiln.base.lazy import json
 from kiln.base.source import current_source
-from kiln.checkpoints.index import NAME, Index, index_bytes, part_bytes, read_part
+from kiln.checkpoints.entries import Entry, Layout
 from kiln.core.processes.exchanges import OTHERS
 from kiln.core.processes.peers import Peers
 
-PART = re.compile(r"part-[0-9]+\.json")
-"""The names of the files that list for process 0 what each process wrote."""
-
-
-def part_name(index: int) -> str:
-    """Return the name of the list of one process.
-
-    `index` is the number of the process.
-    """
-    return f"part-{index}.json"
-
-
 LONGEST_ERROR = 2000
 """How much of an error other processes are told, in characters."""
+LONGEST_LEAF = 200
+"""How much of the description of a leaf others are told, in characters."""
+MOST_SHOWN = 8
+"""How many owners of blocks an error shows."""
 MOST_LISTED = 10
 """How many errors of other processes an error lists."""
 
@@ -73,23 +65,33 @@ class Meeting:
             )
         return {text: ranks for (text, _), ranks in read}
 
+    def refuse(self, wrong: str, remedy: str) -> NoReturn:
+        """Raise CheckpointError."""
+        raise CheckpointError(three_lines(f"{self.asked} at {current_source()}", wrong, remedy))
+
 
 def write_together(
     meeting: Meeting,
     final: Path,
+    save: str,
+    entries: Sequence[Entry],
     folder: Callable[[Path], contextlib.AbstractContextManager[Path]],
-    write: Callable[[Path], Index],
+    write: Callable[[Path, str], None],
+    commit: Callable[[Path, str], None],
 ) -> None:
     """Write a checkpoint with the other processes.
 
+    `save` is the name that process 0 gives the save, and `entries` are the leaves of this process.
     `folder` is the context in which process 0 has a folder to write to; on an error it removes what
-    was written. `write` writes the blocks of this process to it.
+    was written. `write` writes the blocks of this process to the folder, for a save of this name;
+    `commit` the index, in process 0.
 
-    Raises: CheckpointError, in all processes, if one of them has failed.
+    Raises: CheckpointError, in all processes, if one of them has failed, or saves another tree.
     """
+    leaves = compared(entries)
     if meeting.others.index:
-        place = _agreed_place(meeting, final, meeting.exchange("folder", str(final)))
-        _write_part(meeting, place, write)
+        place, save = _agreed(meeting, final, leaves, None)
+        _write_blocks(meeting, place, lambda: write(place, save))
         meeting.exchange("index")
         return
     with contextlib.ExitStack() as stack:
@@ -98,10 +100,10 @@ def write_together(
         except Exception as error:
             meeting.exchange("folder", error=error)
             raise
-        place = _agreed_place(meeting, final, meeting.exchange("folder", f"{final}\n{made}"))
-        own = _write_part(meeting, place, write)
+        place, save = _agreed(meeting, final, leaves, (made, save))
+        _write_blocks(meeting, place, lambda: write(place, save))
         try:
-            _join(meeting, place, own)
+            commit(place, save)
             stack.close()
         except Exception as error:
             meeting.exchange("index", error=error)
@@ -123,54 +125,99 @@ def write_by_first(meeting: Meeting, write: Callable[[], None]) -> None:
     meeting.exchange("file")
 
 
-def _agreed_place(meeting: Meeting, final: Path, said: Mapping[str, tuple[int, ...]]) -> Path:
-    """Return the folder that process 0 created, after checking that all save to the same path."""
-    first, *rest = said.items()
-    wanted, _, place = first[0].partition("\n")
-    others = [f"process {ranks[0]} to {each}" for each, ranks in rest if each != wanted]
+def compared(entries: Sequence[Entry]) -> list[str]:
+    """Return a text for each leaf, which must be equal in all processes.
+
+    Of what process 0 writes alone, only the paths must be.
+    """
+    known: dict[int, str] = {}
+    found = []
+    for entry in entries:
+        about = ""
+        if entry.layout is not None:
+            about = known.get(id(entry.layout), "?")
+            if about == "?":
+                about = known[id(entry.layout)] = _about(entry.layout)
+        path = entry.path
+        found.append(f"{path}: {entry.dtype}{list(entry.shape)} {about}" if about else path)
+    return found
+
+
+def _about(layout: Layout) -> str:
+    """Return a text of a layout; "" if process 0 writes all of it."""
+    if not any(layout.owners):
+        return ""
+    owners: object = list(layout.owners)
+    if len(layout.owners) > MOST_SHOWN:
+        owners = f"of hash {_digest(list(map(str, layout.owners)))[:16]}"
+    return f"in blocks {list(layout.grid)} of processes {owners}"
+
+
+def _agreed(
+    meeting: Meeting, final: Path, leaves: Sequence[str], made: tuple[Path, str] | None
+) -> tuple[Path, str]:
+    """Return the folder that process 0 created, and the name of the save.
+
+    Raises: CheckpointError, in all processes, if they save to different paths, or other leaves.
+    """
+    own = [str(final), _digest(leaves)]
+    text = str(json.dumps([*own, *map(str, made or ())]))
+    said = meeting.exchange("folder", text)
+    read = [(json.loads(each), ranks) for each, ranks in said.items()]
+    ((wanted, digest, place, save), _), *rest = read
+    others = [f"process {ranks[0]} to {each[0]}" for each, ranks in rest if each[0] != wanted]
     if others:
-        raise CheckpointError(
-            three_lines(
-                f"{meeting.asked} at {current_source()}",
-                f"process 0 saves to {wanted}, {', '.join(others)}",
-                "pass the same folder, on a shared file system, in all processes",
-            )
+        meeting.refuse(
+            f"process 0 saves to {wanted}, {', '.join(others)}",
+            "pass the same folder, on a shared file system, in all processes",
         )
-    return Path(place)
+    if any(each[1] != digest for each, _ in rest):
+        _refuse_difference(meeting, leaves)
+    return Path(place), save
 
 
-def _write_part(meeting: Meeting, place: Path, write: Callable[[Path], Index]) -> Index:
-    """Write the blocks of this process and return their index; others than process 0 store it."""
+def _refuse_difference(meeting: Meeting, leaves: Sequence[str]) -> NoReturn:
+    """Find the first leaf that is not the same in all processes, by bisection, and name it.
+
+    Raises: CheckpointError.
+    """
+    counts = meeting.exchange("leaves", str(len(leaves)))
+    same, most = 0, min(map(int, counts))
+    while same < most:
+        middle = (same + most + 1) // 2
+        if len(meeting.exchange(f"leaves/{middle}", _digest(leaves[:middle]))) == 1:
+            same = middle
+        else:
+            most = middle - 1
+    leaf = leaves[same] if same < len(leaves) else "no leaf"
+    found = meeting.exchange("leaf", _encoded(leaf).decode(errors="replace")[:LONGEST_LEAF])
+    (first, _), *rest = found.items()
+    other, ranks = rest[0] if rest else (first, (meeting.others.count - 1,))
+    meeting.refuse(
+        f"the trees of the processes 0 and {ranks[0]} differ: {first} in process 0, {other} "
+        f"in process {ranks[0]}",
+        "save the same tree in all processes",
+    )
+
+
+def _digest(leaves: Sequence[str]) -> str:
+    return hashlib.sha256(_encoded("\0".join(leaves))).hexdigest()
+
+
+def _encoded(text: str) -> bytes:
+    # Keys of dicts may have halves of surrogate pairs.
+    return text.encode(errors="surrogatepass")
+
+
+def _write_blocks(meeting: Meeting, place: Path, write: Callable[[], None]) -> None:
+    """Write the blocks of this process, and wait for all."""
     try:
         if not place.is_dir():
             raise CheckpointError(
                 f"there is no folder {place} here: the processes do not share a file system"
             )
-        own = write(place)
-        if meeting.others.index:
-            write_atomically(place / part_name(meeting.others.index), [part_bytes(own)])
+        write()
     except Exception as error:
         meeting.exchange("blocks", error=error)
         raise
     meeting.exchange("blocks")
-    return own
-
-
-def _join(meeting: Meeting, place: Path, own: Index) -> None:
-    """Write the index of the blocks of all processes."""
-    names = [part_name(i) for i in range(1, meeting.others.count)]
-    parts = [read_part(place, name, meeting.asked) for name in names]
-    paths = [entry.path for entry in own.entries]
-    for i, part in enumerate(parts, 1):
-        if part.paths != paths:
-            differing = sorted(set(part.paths) ^ set(paths)) or part.paths
-            raise CheckpointError(
-                three_lines(
-                    f"{meeting.asked} at {current_source()}",
-                    f"the trees of the processes 0 and {i} differ: {', '.join(differing[:5])}",
-                    "save the same tree in all processes",
-                )
-            )
-    write_atomically(place / NAME, [index_bytes(own, parts)])
-    for name in names:
-        (place / name).unlink()

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,55 +8,66 @@ import pytest
 
 from kiln.checkpoints import blocks
 from kiln.checkpoints.blocks import BlockReader, write_blocks
-from kiln.checkpoints.index import LEAF, Entry
-from kiln.checkpoints.leaves import Held, Part
+from kiln.checkpoints.data_files import DataFiles, file_name, open_inside
+from kiln.checkpoints.entries import Entry, Layout
+from kiln.checkpoints.plan import Plan
+
+SAVE = "5" * 32
 
 
-def entry_of(tmp_path: Path, x: np.ndarray, *starts: tuple[slice, ...]) -> tuple[Entry, dict]:
-    """Write an array as two processes would: every second block into another file."""
-    found = []
-    for process in (0, 1):
-        parts = tuple(Part(tuple(s.start for s in index), x[index]) for index in starts[process::2])
-        leaf = Held("w", "array", None, x.dtype.name, x.shape, parts=parts)
-        (entry,) = write_blocks(tmp_path / f"data-{process}", [leaf], lambda _: None)
-        found.append(entry)
-    both = Entry(
-        **{n: getattr(found[0], n) for n in LEAF},
-        blocks=(*found[0].blocks, *found[1].blocks),
-    )
-    files = {f"data-{n}": os.open(tmp_path / f"data-{n}", os.O_RDONLY) for n in (0, 1)}
-    return both, files
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[DataFiles]:
+    """Return the data files of a folder."""
+    found = DataFiles(lambda name: open_inside(tmp_path, name, "r"))
+    yield found
+    found.close()
 
 
-def test_regions_of_blocks_in_several_files(tmp_path: Path) -> None:
+def written(folder: Path, x: np.ndarray, layout: Layout) -> tuple[Entry, Plan]:
+    """Write an array as the processes of a layout would."""
+    entry = Entry(0, "w", "array", None, x.dtype.name, x.shape, layout=layout)
+    plan = Plan(SAVE, [entry])
+    rows, columns = (n // p for n, p in zip(x.shape, layout.grid, strict=True))
+    places = list(np.ndindex(layout.grid))
+    for process in set(layout.owners):
+        parts = [
+            x[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
+            for (i, j), owner in zip(places, layout.owners, strict=True)
+            if owner == process
+        ]
+        write_blocks(folder / file_name(process, SAVE), plan, process, parts, lambda _: None)
+    return entry, plan
+
+
+def test_regions_of_blocks_in_several_files(tmp_path: Path, files: DataFiles) -> None:
     x = np.arange(48, dtype=np.int32).reshape(6, 8)
-    cuts = [(slice(i, i + 3), slice(j, j + 2)) for i in (0, 3) for j in (0, 2, 4, 6)]
-    entry, files = entry_of(tmp_path, x, *cuts)
-    try:
-        for _ in range(40):
-            (a, b), (c, d) = (sorted(np.random.randint(0, n + 1, 2)) for n in (6, 8))
-            index = (slice(int(a), int(b)), slice(int(c), int(d)))
-            np.testing.assert_array_equal(BlockReader(entry, files, "r").region(index), x[index])
-        np.testing.assert_array_equal(BlockReader(entry, files, "r").whole(), x)
-    finally:
-        for opened in files.values():
-            os.close(opened)
+    entry, plan = written(tmp_path, x, Layout((2, 4), (0, 1, 1, 0, 7, 7, 0, 1)))
+    assert {path.name for path in tmp_path.iterdir()} == plan.files
+    for _ in range(40):
+        (a, b), (c, d) = (sorted(np.random.randint(0, n + 1, 2)) for n in (6, 8))
+        index = (slice(int(a), int(b)), slice(int(c), int(d)))
+        found = BlockReader(entry, plan, files, "r").region(index)
+        np.testing.assert_array_equal(found, x[index])
+    np.testing.assert_array_equal(BlockReader(entry, plan, files, "r").whole(), x)
 
 
 def test_large_blocks_are_read_and_written_in_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, files: DataFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "_CHUNK", 7)
     x = np.arange(100, dtype=np.int16)
-    leaf = Held("w", "array", None, "int16", x.shape, parts=(Part((0,), x[::-1]),))
+    entry = Entry(0, "w", "array", None, "int16", x.shape, layout=Layout((1,), (0,)))
+    plan = Plan(SAVE, [entry])
     counts: list[int] = []
-    (entry,) = write_blocks(tmp_path / "data", [leaf], counts.append)
+    write_blocks(tmp_path / file_name(0, SAVE), plan, 0, [x[::-1]], counts.append)
     assert sum(counts) == 200
     assert max(counts) == 7
-    opened = os.open(tmp_path / "data", os.O_RDONLY)
-    try:
-        found = BlockReader(entry, {"data": opened}, "r").whole()
-    finally:
-        os.close(opened)
+    found = BlockReader(entry, plan, files, "r").whole()
     np.testing.assert_array_equal(found, x[::-1])
     assert found.ctypes.data % 64 == 0
+
+
+def test_a_process_without_blocks_writes_no_file(tmp_path: Path) -> None:
+    entry = Entry(0, "w", "array", None, "int16", (4,), layout=Layout((1,), (0,)))
+    write_blocks(tmp_path / file_name(3, SAVE), Plan(SAVE, [entry]), 3, [], lambda _: None)
+    assert list(tmp_path.iterdir()) == []

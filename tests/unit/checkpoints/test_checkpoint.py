@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +14,12 @@ import kiln
 import kiln.numpy as jnp
 from kiln import checkpoints
 from kiln.base import dtypes
+from kiln.checkpoints import data_files
 from kiln.checkpoints.checkpoint import Checkpoint
 from kiln.errors import CheckpointError, CorruptCheckpointError
 from kiln.sharding import Mesh, NamedSharding, P, make_mesh
 from tests.contract.marks import contract
+from tests.unit.checkpoints.crafted import content_of, first_version, write
 
 
 class Moments(NamedTuple):
@@ -139,10 +139,13 @@ def test_arrays_come_back_where_they_were(tmp_path: Path) -> None:
         assert found[name].committed == value.committed
         assert bits(found[name]) == bits(value)
     # Each part is written once.
-    content = json.loads((tmp_path / "c" / "index.json").read_text())["content"]
-    for leaf in content["leaves"]:
-        sizes = [math.prod(block["shape"]) for block in leaf["blocks"]]
-        assert sum(sizes) == math.prod(leaf["shape"])
+    content = content_of(tmp_path / "c")
+    parts = {
+        leaf["path"]: len(content["layouts"][leaf["layout"]]["owners"])
+        for leaf in content["leaves"]
+    }
+    alone = {"copies": 1, "third": 1, "free": 1}
+    assert parts == {**dict.fromkeys(tree, 8), "one": 2, **alone}
 
 
 @contract("18.3")
@@ -182,7 +185,8 @@ def test_onto_another_number_of_devices(tmp_path: Path, count: int) -> None:
 @contract("18.3")
 def test_devices_that_are_not_here_are_told(tmp_path: Path) -> None:
     checkpoints.save(tmp_path / "c", {"w": kiln.device_put(jnp.arange(4.0), over(4, "x"))})
-    rewrite(tmp_path / "c", lambda text: text.replace('"cpu:3"', '"cpu:99"'))
+    content = json.dumps(content_of(tmp_path / "c")).replace('"cpu:3"', '"cpu:99"')
+    write(tmp_path / "c", json.loads(content))
     with pytest.raises(CheckpointError, match="w was on 4 devices") as caught:
         checkpoints.restore(tmp_path / "c")
     assert "sharding=" in str(caught.value).splitlines()[2]
@@ -193,17 +197,6 @@ def test_devices_that_are_not_here_are_told(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         checkpoints.restore(tmp_path / "c", {"w": np.ones(4, np.float32)})["w"], np.arange(4)
     )
-
-
-def rewrite(folder: Path, change: Any) -> None:
-    """Change the content of an index, with a checksum that is right."""
-    path = folder / "index.json"
-    content = json.loads(path.read_text())["content"]
-    text = change(json.dumps(content, separators=(",", ":")))
-    head = json.dumps(
-        {"format": "kiln checkpoint", "version": 1, "crc32": zlib.crc32(text.encode())}
-    )
-    path.write_text(f'{head[:-1]},"content":{text}}}')
 
 
 @contract("18.1")
@@ -222,7 +215,7 @@ def test_reading_by_path_reads_no_more(tmp_path: Path) -> None:
         assert bits(checkpoint["a/w"]) == bits(x)
         assert bits(checkpoint.read("a/w")) == bits(x)
         assert not checkpoint.read("a/w").committed
-        with pytest.raises(CorruptCheckpointError, match="b: 12 bytes at 512"):
+        with pytest.raises(CorruptCheckpointError, match="b: 12 bytes at 640"):
             checkpoint["b"]
         with pytest.raises(KeyError):
             checkpoint["a"]
@@ -241,7 +234,7 @@ def test_damage_is_named_by_path(tmp_path: Path) -> None:
     with pytest.raises(CorruptCheckpointError, match=r"b: .* ends after 395 of 400") as caught:
         checkpoints.restore(tmp_path / "c")
     assert len(str(caught.value).splitlines()) == 3
-    data.write_bytes(bytes([whole[0] ^ 4]) + whole[1:-4])
+    data.write_bytes(whole[:128] + bytes([whole[128] ^ 4]) + whole[129:-4])
     with pytest.raises(CorruptCheckpointError, match=r"a: .*; b: ") as caught:
         Checkpoint(tmp_path / "c").verify()
     assert len(str(caught.value).splitlines()) == 3
@@ -252,25 +245,24 @@ def test_damage_is_named_by_path(tmp_path: Path) -> None:
     Checkpoint(tmp_path / "c").verify()
 
 
-def test_a_missing_block_is_not_made_up(tmp_path: Path) -> None:
-    checkpoints.save(tmp_path / "c", {"w": kiln.device_put(jnp.arange(4.0), over(4, "x"))})
-
-    def without_last(text: str) -> str:
-        content = json.loads(text)
-        content["leaves"][0]["blocks"].pop()
-        return json.dumps(content, separators=(",", ":"))
-
-    rewrite(tmp_path / "c", without_last)
-    with pytest.raises(CorruptCheckpointError, match="w: its blocks have 3 of the 4 elements"):
-        Checkpoint(tmp_path / "c").read("w")
-
-
 def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
     checkpoints.save(tmp_path / "c", {"w": jnp.ones(3)})
     with Checkpoint(tmp_path / "c") as before:
         checkpoints.save(tmp_path / "c", {"w": jnp.zeros(3)})
         np.testing.assert_array_equal(before["w"], np.ones(3))
     np.testing.assert_array_equal(checkpoints.restore(tmp_path / "c")["w"], np.zeros(3))
+
+
+def test_a_closed_checkpoint_is_told(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path / "c", {"w": jnp.ones(3), "step": 3})
+    before = len(os.listdir("/dev/fd"))
+    with Checkpoint(tmp_path / "c") as checkpoint:
+        pass
+    with pytest.raises(ValueError, match="w is read after the checkpoint was closed") as caught:
+        checkpoint["w"]
+    assert len(str(caught.value).splitlines()) == 3
+    assert checkpoint["step"] == 3
+    assert len(os.listdir("/dev/fd")) == before
 
 
 @contract("18.2")
@@ -330,23 +322,34 @@ def test_in_a_process_with_fewer_devices(tmp_path: Path, count: int) -> None:
 
 
 def test_no_file_stays_open_when_one_is_refused(tmp_path: Path) -> None:
-    checkpoints.save(tmp_path / "c", {"v": np.ones(3)})
+    checkpoints.save(tmp_path / "c", {"v": np.ones(9)})
     (data,) = (tmp_path / "c").glob("data-*")
-    content = json.loads((tmp_path / "c" / "index.json").read_bytes())["content"]
-    leaf = content["leaves"][0]
-    names = [data.name, *[f"data-{i}-{'0' * 32}.bin" for i in range(1, 9)]]
-    content["leaves"] = [
-        {**leaf, "path": str(i), "blocks": [{**leaf["blocks"][0], "file": name}]}
-        for i, name in enumerate(names)
-    ]
-    content["tree"] = {"list": [None] * len(names)}
-    text = json.dumps(content, separators=(",", ":"))
-    head = f'{{"format":"kiln checkpoint","version":1,"crc32":{zlib.crc32(text.encode())}'
-    (tmp_path / "c" / "index.json").write_text(f'{head},"content":{text}}}\n')
-    for name in names[1:-1]:
-        (tmp_path / "c" / name).write_bytes(data.read_bytes())
-    os.mkfifo(tmp_path / "c" / names[-1])
+    content = content_of(tmp_path / "c")
+    content["layouts"] = [{"grid": [9], "owners": list(range(9))}]
+    write(tmp_path / "c", content)
+    for process in range(1, 8):
+        data.with_name(data.name.replace("data-0", f"data-{process}")).write_bytes(b"")
+    os.mkfifo(data.with_name(data.name.replace("data-0", "data-8")))
     before = len(os.listdir("/dev/fd"))
     with pytest.raises(CorruptCheckpointError, match="is not a file"):
         Checkpoint(tmp_path / "c")
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_of_many_files_few_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_files, "MOST_HELD", 3)
+    saved = first_version(tmp_path / "c")
+    before = len(os.listdir("/dev/fd"))
+    with Checkpoint(saved) as checkpoint:
+        assert len(os.listdir("/dev/fd")) == before + 2
+        monkeypatch.setattr(data_files, "MOST_HELD", 1)
+        with Checkpoint(saved) as other:
+            # Too many to open before they are needed; the first that is read stays open.
+            assert len(os.listdir("/dev/fd")) == before + 2
+            np.testing.assert_array_equal(other.read("both"), checkpoint.read("both"))
+            assert len(os.listdir("/dev/fd")) == before + 3
+            next(saved.glob("data-1-*")).unlink()
+            with pytest.raises(CorruptCheckpointError, match=r"data-1-.* is missing"):
+                other.read("both")
+        np.testing.assert_array_equal(checkpoint.read("both")[7], np.arange(28, 32))
     assert len(os.listdir("/dev/fd")) == before

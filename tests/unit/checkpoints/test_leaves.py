@@ -6,6 +6,7 @@ import numpy as np
 
 import kiln
 import kiln.numpy as jnp
+from kiln.checkpoints.entries import Layout
 from kiln.checkpoints.leaves import held, leaves_with_paths, rebuilt, structure_of
 from kiln.sharding import NamedSharding, P, make_mesh
 
@@ -32,7 +33,8 @@ def test_each_part_is_held_once() -> None:
     mesh = make_mesh((2, 2), ("a", "b"))
     x = kiln.device_put(jnp.arange(8.0).reshape(4, 2), NamedSharding(mesh, P("a")))
     (leaf,) = held(x, "saving", copy=False)
-    assert [part.start for part in leaf.parts] == [(0, 0), (2, 0)]
+    assert leaf.entry.layout == Layout((2, 1), (0, 0))
+    np.testing.assert_array_equal(leaf.parts, np.arange(8.0).reshape(2, 2, 2))
     np.testing.assert_array_equal(leaf.parts[1].data, [[4, 5], [6, 7]])
 
 

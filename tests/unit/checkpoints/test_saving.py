@@ -149,15 +149,16 @@ def test_in_the_background_values_are_those_of_the_call(
     monkeypatch.setattr(saving, "write_blocks", late)
     mine, theirs, gone = np.ones(3), jnp.ones(3), jnp.ones(3) * 3
     donate = kiln.jit(lambda x: x.at[0].set(7.0), donate_argnums=0)
-    running = checkpoints.save(
-        tmp_path / "c", {"mine": mine, "theirs": theirs, "gone": gone}, wait=False
-    )
+    rows = kiln.NamedSharding(kiln.make_mesh((4,), ("x",)), kiln.P("x"))
+    split = kiln.device_put(np.arange(8.0), rows)
+    tree = {"mine": mine, "theirs": theirs, "gone": gone, "split": split}
+    running = checkpoints.save(tmp_path / "c", tree, wait=False)
     assert not running.done
     assert "running" in repr(running)
     with pytest.raises(TimeoutError):
         running.wait(0.01)
     mine[:] = 2
-    theirs = donate(theirs)
+    theirs, split = donate(theirs), donate(split)
     gone.delete()
     gate.set()
     running.wait()
@@ -166,6 +167,7 @@ def test_in_the_background_values_are_those_of_the_call(
     np.testing.assert_array_equal(found["mine"], np.ones(3))
     np.testing.assert_array_equal(found["theirs"], np.ones(3))
     np.testing.assert_array_equal(found["gone"], np.full(3, 3.0))
+    np.testing.assert_array_equal(found["split"], np.arange(8.0))
 
 
 def failing(monkeypatch: pytest.MonkeyPatch) -> None:

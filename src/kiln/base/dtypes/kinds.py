@@ -339,6 +339,7 @@ def is_float(dtype: DTypeLike) -> bool:
     return issubdtype(dtype, np.floating)
 
 
+@functools.lru_cache(maxsize=256)
 def long_name(dtype: DType) -> str:
     """Return `float32`, `key<fry>`, `float0`."""
     if dtype == float0:

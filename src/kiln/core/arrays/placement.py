@@ -10,7 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.source import current_source
 from kiln.core.arrays.array import ConcreteArray, PlacedArray, buffer_at, host_value, part_like
-from kiln.core.engines.engine import Buffer, Memory
+from kiln.core.engines.engine import Buffer, Memory, default_engine
 from kiln.ir.shardings.sharding import Sharding, SingleDeviceSharding, misfit, require_fit
 from kiln.ir.types import ShapedArray, plain, typed
 
@@ -69,6 +69,35 @@ def joined(
         for part in parts:
             part._note_part()
     whole = buffers[0] if is_alone else memory.join(aval, sharding, buffers)
+    return from_placed([aval], [whole], memory, [sharding], True)[0]
+
+
+def shards_on_host(x: ConcreteArray, numbers: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """Return read-only views of shards of an array on several devices; may wait.
+
+    `numbers` are places in `addressable_shards`. A view keeps its memory: a program that the array
+    is donated to does not reuse it.
+    """
+    if not numbers:
+        return ()
+    home = x._held()[2] or default_engine().memory
+    sharding = x.sharding
+    found = x._ask(home.views, home, buffer_at(x, home, sharding), sharding, numbers)
+    if x.aval.dtype == dtypes.float0:
+        return tuple([np.zeros(view.shape, dtypes.float0) for view in found])
+    return tuple(found)
+
+
+def adopted_shards(
+    aval: ShapedArray, sharding: Sharding, parts: Sequence[np.ndarray]
+) -> ConcreteArray:
+    """Make an array from its shards in this process, on the host, ordered by device.
+
+    They have the shape of a block and the dtype of the array, which is not `float0`, and are never
+    modified. Memory that is aligned to 64 bytes is not copied.
+    """
+    memory = default_engine().memory
+    whole = memory.adopt_shards(aval, sharding, parts)
     return from_placed([aval], [whole], memory, [sharding], True)[0]
 
 

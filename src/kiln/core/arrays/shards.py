@@ -14,7 +14,7 @@ from kiln.base.errors import three_lines
 from kiln.base.process.identity import process_index
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.ir.shardings.sharding import Blocks, Index, NamedSharding, Sharding
+from kiln.ir.shardings.sharding import Index, NamedSharding, Sharding
 
 
 class Shard(Record):
@@ -39,11 +39,15 @@ class Shard(Record):
         )
 
 
-def replica_ids(blocks: Blocks) -> list[int]:
-    """Return, for each device, how many devices before it hold the same part."""
+@functools.lru_cache(1024)
+def replica_ids(sharding: Sharding, ndim: int) -> Sequence[int]:
+    """Return, for each device, how many devices before it hold the same part.
+
+    `ndim` is the rank of the array.
+    """
     seen: collections.Counter[tuple[int, ...]] = collections.Counter()
     numbers = []
-    for place in blocks.at:
+    for place in sharding.blocks(ndim).at:
         numbers.append(seen[place])
         seen[place] += 1
     return numbers
@@ -56,12 +60,13 @@ def shards_of(
 
     With `everywhere` also those of other processes, whose data are None.
     """
-    indices, replicas = sharding.indices(shape), replica_ids(sharding.blocks(len(shape)))
+    replicas, devices = replica_ids(sharding, len(shape)), sharding.devices
     here = dict(zip(sharding.addressable_order, parts, strict=True))
-    devices = sharding.devices
+    which: Sequence[int] = range(len(devices)) if everywhere else sharding.addressable_order
+    indices = sharding.indices(shape) if everywhere else sharding.addressable_indices(shape)
     return [
-        Shard(devices[i], indices[i], replicas[i], here.get(i))
-        for i in (range(len(devices)) if everywhere else here)
+        Shard(devices[i], index, replicas[i], here.get(i))
+        for i, index in zip(which, indices, strict=True)
     ]
 
 
@@ -74,7 +79,7 @@ def assembled(
     if sharding.unreduced:
         return _added(sharding, shape, [get(part) for part in parts])
     whole: np.ndarray | None = None
-    for number, (part, cut) in enumerate(zip(parts, _cuts(sharding, tuple(shape)), strict=True)):
+    for number, (part, cut) in enumerate(zip(parts, cuts(sharding, tuple(shape)), strict=True)):
         index, first = cut
         if first == number:
             data = get(part)
@@ -96,7 +101,7 @@ def _added(sharding: Sharding, shape: Sequence[int], parts: Sequence[np.ndarray]
     places = list(np.ndindex(mesh.axis_sizes))
     at = sharding.blocks(len(shape)).at
     for part, number, index in zip(
-        parts, sharding.addressable_order, sharding.indices(shape), strict=True
+        parts, sharding.addressable_order, sharding.addressable_indices(shape), strict=True
     ):
         key = at[number], tuple(places[number][i] for i in summed)
         if key not in seen:
@@ -135,7 +140,7 @@ def split(sharding: Sharding, value: np.ndarray, *, apart: bool = True) -> list[
     value = np.asarray(value, order="C")
     found: list[np.ndarray] = []
     holders = sharding.holders()
-    for index, first in _cuts(sharding, value.shape):
+    for index, first in cuts(sharding, value.shape):
         if holders is not None:
             holds = holders[sharding.addressable_order[len(found)]]
             part = value[index]
@@ -149,11 +154,13 @@ def split(sharding: Sharding, value: np.ndarray, *, apart: bool = True) -> list[
 
 
 @functools.lru_cache(4096)
-def _cuts(sharding: Sharding, shape: tuple[int, ...]) -> Sequence[tuple[Index, int]]:
+def cuts(sharding: Sharding, shape: tuple[int, ...]) -> Sequence[tuple[Index, int]]:
     """Return the parts that this process's devices hold, and the number of the first like it."""
-    indices, at = sharding.indices(shape), sharding.blocks(len(shape)).at
+    at = sharding.blocks(len(shape)).at
     firsts: dict[tuple[int, ...], int] = {}
     return [
-        (indices[i], firsts.setdefault(at[i], number))
-        for number, i in enumerate(sharding.addressable_order)
+        (index, firsts.setdefault(at[i], number))
+        for number, (i, index) in enumerate(
+            zip(sharding.addressable_order, sharding.addressable_indices(shape), strict=True)
+        )
     ]

@@ -211,6 +211,12 @@ class Memory(Protocol):
         """Wrap immutable host memory, without a copy if alignment allows."""
         ...
 
+    def adopt_shards(
+        self, aval: ShapedArray, sharding: Sharding, parts: Sequence[np.ndarray]
+    ) -> Buffer:
+        """Wrap the immutable host memory of the shards of this process, as `adopt` does."""
+        ...
+
     def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
         """Copy a buffer from one device to another, bypassing the host."""
         ...
@@ -229,6 +235,12 @@ class Memory(Protocol):
 
     def whole(self, buffer: Buffer, sharding: Sharding, shape: Sequence[int]) -> np.ndarray:
         """Wait for a buffer on several devices of this process; return its data, read-only."""
+        ...
+
+    def views(
+        self, buffer: Buffer, sharding: Sharding, numbers: Sequence[int]
+    ) -> Sequence[np.ndarray]:
+        """Wait for some shards of this process, in the order of the sharding; return their data."""
         ...
 
     def wait(self, buffer: Buffer) -> None:

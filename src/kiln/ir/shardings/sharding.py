@@ -18,7 +18,7 @@ from kiln.base.errors import three_lines
 from kiln.base.lazy import sharding_pictures
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.pickled import pickled_as, reduced
-from kiln.base.process.identity import processes
+from kiln.base.process.identity import Processes, processes
 from kiln.base.source import current_source
 from kiln.ir.shardings.abstract_mesh import AbstractMesh, AxisType
 from kiln.ir.shardings.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
@@ -71,7 +71,7 @@ class Sharding:
         here = processes()
         if here.count == 1:
             return range(len(self.devices))
-        return [i for i, d in enumerate(self.devices) if d.process_index == here.index]
+        return _order_in(self, here)
 
     @property
     def _addressable_device_assignment(self) -> tuple[Any, ...]:
@@ -118,19 +118,30 @@ class Sharding:
 
     def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
         """Return which part of an array each device of this process holds."""
-        indices = self.indices(global_shape)
-        return {self.devices[i]: indices[i] for i in self.addressable_order}
+        indices = self.addressable_indices(global_shape)
+        return {
+            self.devices[i]: index for i, index in zip(self.addressable_order, indices, strict=True)
+        }
 
     def indices(self, shape: Sequence[int]) -> list[Index]:
         """Return the parts of an array, in the order of the devices."""
+        return self._indices(shape, range(len(self.devices)))
+
+    def addressable_indices(self, shape: Sequence[int]) -> list[Index]:
+        """Return the parts of an array that this process holds, in the order of the devices."""
+        return self._indices(shape, self.addressable_order)
+
+    def _indices(self, shape: Sequence[int], which: Sequence[int]) -> list[Index]:
         sizes = self.shard_shape(shape)
         parts, at = self.blocks(len(shape))
         return [
             tuple(
-                slice(None) if p == 1 else slice(i * n, (i + 1) * n)
-                for i, n, p in zip(place, sizes, parts, strict=True)
+                [
+                    slice(None) if p == 1 else slice(i * n, (i + 1) * n)
+                    for i, n, p in zip(at[device], sizes, parts, strict=True)
+                ]
             )
-            for place in at
+            for device in which
         ]
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
@@ -144,6 +155,12 @@ class Sharding:
         return mine.parts == theirs.parts and dict(zip(self.devices, mine.at, strict=True)) == dict(
             zip(other.devices, theirs.at, strict=True)
         )
+
+
+@functools.lru_cache(1024)
+def _order_in(sharding: Sharding, here: Processes) -> Sequence[int]:
+    # It is asked for many times for each array, and each time would look at all devices.
+    return tuple([i for i, d in enumerate(sharding.devices) if d.process_index == here.index])
 
 
 @pickled_as("SingleDeviceSharding")

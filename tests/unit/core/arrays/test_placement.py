@@ -8,9 +8,10 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import sharding
-from kiln.core.arrays.placement import placed, spread
+from kiln.core.arrays.placement import adopted_shards, placed, shards_on_host, spread
 from kiln.core.engines.engine import default_engine
 from kiln.execution.compilation import as_array
+from kiln.ir.types import ShapedArray
 
 P = sharding.PartitionSpec
 VALUES = np.arange(16, dtype=np.float32).reshape(8, 2)
@@ -100,3 +101,39 @@ def test_what_it_does_not_take() -> None:
     assert kiln.device_put(np.arange(8.0), over("a")).dtype == np.float32
     with pytest.raises(ValueError, match="not divisible"):
         kiln.device_put(np.arange(7, dtype=np.float32), over("a"))
+
+
+@pytest.mark.parametrize("spec", [("a",), ("a", "b"), (), (None, "b")])
+def test_shards_are_read_and_adopted_again(spec: tuple[str, ...]) -> None:
+    x = kiln.device_put(VALUES, over(*spec))
+    shards = [shard.data for shard in x.addressable_shards]
+    views = shards_on_host(x, [5, 0, 7])
+    for view, number in zip(views, (5, 0, 7), strict=True):
+        np.testing.assert_array_equal(view, shards[number])
+        assert not view.flags.writeable
+    assert shards_on_host(x, []) == ()
+    pieces: dict[str, np.ndarray] = {}
+    for shard in x.addressable_shards:
+        # Copies are the same object, which devices may not share if they change it.
+        pieces.setdefault(str(shard.index), np.array(shard.data))
+    parts = [pieces[str(shard.index)] for shard in x.addressable_shards]
+    aval = ShapedArray(VALUES.shape, np.dtype(np.float32))
+    found = adopted_shards(aval, over(*spec), parts)
+    assert found.sharding == x.sharding
+    assert found.committed
+    np.testing.assert_array_equal(found, VALUES)
+    step = kiln.jit(lambda x: x.at[:].add(1.0), donate_argnums=0)
+    np.testing.assert_array_equal(step(step(found)), VALUES + 2)
+    for part, shard in zip(parts, x.addressable_shards, strict=True):
+        np.testing.assert_array_equal(part, shard.data)
+
+
+def test_views_of_shards_outlive_a_donation() -> None:
+    x = kiln.device_put(VALUES, over("a"))
+    views = shards_on_host(x, range(8))
+    kiln.jit(lambda x: x * 0, donate_argnums=0)(x)
+    np.testing.assert_array_equal(np.concatenate(views[::2]), VALUES)
+    y = kiln.device_put(VALUES, over("a"))
+    y.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        shards_on_host(y, [0])

@@ -55,8 +55,8 @@ def test_scalars_stay_scalars() -> None:
 
 
 def test_repeats_are_numbered() -> None:
-    assert replica_ids(sharding("a").blocks(1)) == [0, 1] * 4
-    assert replica_ids(sharding(None, "b").blocks(2)) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert replica_ids(sharding("a"), 1) == [0, 1] * 4
+    assert replica_ids(sharding(None, "b"), 2) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_a_shard_shows_what_it_is() -> None:

@@ -68,6 +68,18 @@ def _on(device: Any) -> DeviceSharding:
     return DeviceSharding([device])
 
 
+def _transferred(
+    whole: Any,
+    placement: DeviceSharding,
+    parts: Sequence[np.ndarray],
+    devices: Sequence[Any],
+    semantics: Any,
+) -> Buffer:
+    of = _type_of(whole.shape, whole.dtype)
+    call = xla_client.batched_device_put
+    return inside(call, of, placement, parts, devices, True, False, semantics, True)
+
+
 class Client:
     """The devices of one platform, by jaxlib's client."""
 
@@ -140,17 +152,7 @@ class Client:
                 pieces, share = each_copied_once(pieces), True
             parts = [pieces[i] for i in placement.order]
         semantics = _SHARE if share else _COPY
-        return inside(
-            xla_client.batched_device_put,
-            _type_of(value.shape, value.dtype),
-            placement,
-            parts,
-            devices,
-            True,
-            False,
-            semantics,
-            True,
-        )
+        return _transferred(value, placement, parts, devices, semantics)
 
     def _put_parts(self, value: np.ndarray, sharding: Sharding) -> Buffer:
         # XLA treats shards of the same shape as copies.
@@ -215,19 +217,14 @@ class Client:
         """
         if sharding is None or len(sharding.devices) == 1:
             return self.put(buffers.get(buffer), sharding, share=True)
-        placement = self.placement(sharding, len(buffer.aval.shape))
         parts = [buffers.get(part) for part in home.shards(buffer, sharding)]
-        return inside(
-            xla_client.batched_device_put,
-            _type_of(buffer.aval.shape, buffer.aval.dtype),
-            placement,
-            [parts[i] for i in placement.order],
-            list(placement.devices),
-            True,
-            False,
-            _SHARE,
-            True,
-        )
+        return self.share(buffer.aval, sharding, parts)
+
+    def share(self, aval: Any, sharding: Sharding, parts: Sequence[np.ndarray]) -> Buffer:
+        """Make a buffer from parts on the host, one for each device here, which never change."""
+        placement = self.placement(sharding, len(aval.shape))
+        pieces = [parts[i] for i in placement.order]
+        return _transferred(aval, placement, pieces, list(placement.local), _SHARE)
 
     def handler(self, aval: ShapedArray, sharding: Sharding | None = None) -> Any:
         """Return the function that wraps one result in a buffer; create it once per program."""

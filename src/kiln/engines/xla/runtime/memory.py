@@ -11,6 +11,7 @@ from kiln.core.engines.devices import Device
 from kiln.engines.xla.runtime import buffers
 from kiln.engines.xla.runtime.buffers import Buffer
 from kiln.engines.xla.runtime.client import Client, client
+from kiln.engines.xla.runtime.host_copies import each_copied_once
 from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
@@ -45,6 +46,14 @@ class XlaMemory:
         """Make a buffer from host memory that is never modified; shared if 64-byte aligned."""
         return (self._client or self._started()).put(value, share=True)
 
+    def adopt_shards(
+        self, aval: ShapedArray, sharding: Sharding, parts: Sequence[np.ndarray]
+    ) -> Buffer:
+        """Make a buffer from its shards of this process, on the host, which are never modified."""
+        if len({id(part) for part in parts}) < len(parts):
+            parts = each_copied_once(parts)
+        return (self._client or self._started()).share(aval, sharding, parts)
+
     def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
         """Copy a buffer from one device to another, bypassing the host."""
         return (self._client or self._started()).moved(buffer, aval.ndim, sharding)
@@ -60,6 +69,17 @@ class XlaMemory:
             return assembled(sharding, shape, home.shards(buffer, sharding), buffers.get)
         parts = home.parts(buffer, sharding)
         return assembled(sharding, shape, parts, lambda part: buffers.view(part, dtype))
+
+    def views(
+        self, buffer: Buffer, sharding: Sharding, numbers: Sequence[int]
+    ) -> Sequence[np.ndarray]:
+        """Wait for some shards of this process, in the order of the sharding; return their data."""
+        home, dtype = self._client or self._started(), buffer.aval.dtype
+        if not buffers.is_viewed(dtype):
+            shards = home.shards(buffer, sharding)
+            return [buffers.get(shards[i]) for i in numbers]
+        parts = home.parts(buffer, sharding)
+        return [buffers.view(parts[i], dtype) for i in numbers]
 
     def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
         """Build a buffer from its shards, without a copy."""
