@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -92,8 +93,9 @@ def test_an_elastic_program_without_a_process(victim: int, tmp_path: Path) -> No
 
 
 def test_an_mpirun_that_is_installed(tmp_path: Path) -> None:
-    """The slice of `make test`: two processes, of any MPI."""
-    path = shutil.which("mpirun")
+    """The slice of `make test`: two processes, by the `mpirun` of its environment, or any other."""
+    folders = [f"{sys.prefix}/bin", os.environ["PATH"]]
+    path = shutil.which("mpirun", path=os.pathsep.join(folders))
     if path is None:
         pytest.skip("no mpirun is installed")
     command = environment.task("tests.clusters.training", "data", str(tmp_path))

@@ -99,22 +99,38 @@ def first_host(nodes: str) -> str:
 
 
 _ORTE = "OMPI_MCA_orte_hnp_uri"
+_NAMESPACE = "PMIX_NAMESPACE"
+_PRRTE = re.compile(r"prte(?:run)?-(.+)-([0-9]+)@([0-9]+)")
+"""What Open MPI 5 names a job after: the host and the number of the process that started it."""
+
+
+def _prrte(env: Environment) -> re.Match[str] | None:
+    return _PRRTE.fullmatch(env.get(_NAMESPACE, "")) if _ORTE not in env else None
 
 
 def _in_open_mpi(env: Environment) -> bool:
-    return _ORTE in env
+    return _ORTE in env or (_prrte(env) is not None and "OMPI_COMM_WORLD_RANK" in env)
 
 
 def _open_mpi(env: Environment) -> Place:
+    """Return the place of a process that Open MPI's `mpirun` started.
+
+    Until version 4 a variable names the address of `mpirun`. Version 5 names that of a server on
+    each machine instead.
+    """
+    count, index = _int(env, "OMPI_COMM_WORLD_SIZE"), _int(env, "OMPI_COMM_WORLD_RANK")
+    named = _prrte(env)
+    if named is not None:
+        is_one_machine = _int(env, "OMPI_COMM_WORLD_LOCAL_SIZE") == count
+        name, job = "127.0.0.1" if is_one_machine else named[1], int(named[2]) + int(named[3])
+        return Place(f"{name}:{_job_port(env, job)}", count, index)
     uri = env[_ORTE]
     host = re.search(r"tcp://([^,:]+)|tcp6://\[([^,\]]+)", uri)
-    job = re.match(r"\d+", uri)
-    if host is None or job is None:
+    family = re.match(r"\d+", uri)
+    if host is None or family is None:
         raise _Missing(f"{_ORTE}={uri!r} names no address")
-    port = _job_port(env, int(job[0]) // _PORTS)
-    name = host[1] or f"[{host[2]}]"
-    count, index = _int(env, "OMPI_COMM_WORLD_SIZE"), _int(env, "OMPI_COMM_WORLD_RANK")
-    return Place(f"{name}:{port}", count, index)
+    port = _job_port(env, int(family[0]) // _PORTS)
+    return Place(f"{host[1] or f'[{host[2]}]'}:{port}", count, index)
 
 
 def _in_hydra(env: Environment) -> bool:

@@ -30,6 +30,13 @@ OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "2",
     "OMPI_COMM_WORLD_LOCAL_RANK": "0",
 }
+OPEN_MPI_5 = {
+    "PMIX_NAMESPACE": "prterun-node-7-32751@1",
+    "PMIX_SERVER_URI41": "prterun-node-7-32751@0.0;tcp4://127.0.0.1:34277",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_RANK": "2",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+}
 MPICH = {"PMI_RANK": "1", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "4", "MPI_LOCALRANKID": "1"}
 KUBERNETES = {
     "KUBERNETES_SERVICE_HOST": "10.0.0.1",
@@ -103,6 +110,20 @@ def test_open_mpi() -> None:
     assert address.startswith("[fe80::b9b:ac5d:9cf0:b858]:")
     with pytest.raises(ValueError, match="names no address"):
         found({**OPEN_MPI, "OMPI_MCA_orte_hnp_uri": "nothing"})
+
+
+@contract("17.1")
+def test_open_mpi_5() -> None:
+    port = (32751 + 1) % 4096 + 61440
+    assert found(OPEN_MPI_5) == Place(f"node-7:{port}", 4, 2)
+    alone = {**OPEN_MPI_5, "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
+    assert found(alone) == Place(f"127.0.0.1:{port}", 4, 2)
+    second = {**alone, "PMIX_NAMESPACE": "prte-node-7-32751@2"}
+    assert found(second) == Place(f"127.0.0.1:{port + 1}", 4, 2)
+    # That of SLURM's `srun --mpi=pmix` names no host.
+    assert found({**SLURM, "PMIX_NAMESPACE": "slurm.pmix.17.0"}) == found(SLURM)
+    with pytest.raises(ValueError, match="coordinator_address, num_processes, process_id"):
+        found({"PMIX_NAMESPACE": OPEN_MPI_5["PMIX_NAMESPACE"]})
 
 
 @contract("17.1")
