@@ -17,6 +17,11 @@ from tests.clusters import environment, training
 from tests.clusters.running import supervisors, until_saved, workers
 
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+# Of Open MPI 4, and 5, for any `mpirun`: more processes than cores.
+OVERSUBSCRIBED = {
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 COMMANDS = {
     "openmpi": ("orterun", "--oversubscribe", "-n"),
     "mpich": ("mpiexec.hydra", "-n"),
@@ -99,7 +104,8 @@ def test_an_mpirun_that_is_installed(tmp_path: Path) -> None:
     if path is None:
         pytest.skip("no mpirun is installed")
     command = environment.task("tests.clusters.training", "data", str(tmp_path))
-    given = {**environment.own_environment(tmp_path), **AS_ROOT, "PATH": os.environ["PATH"]}
+    own = environment.own_environment(tmp_path)
+    given = {**own, **AS_ROOT, **OVERSUBSCRIBED, "PATH": os.environ["PATH"]}
     done = environment.run([path, "-n", "2", *command], given)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "losses.json").read_text(encoding="utf-8"))
