@@ -139,7 +139,6 @@ def _compiled() -> None:
 
 
 @contract("13.1")
-@pytest.mark.full
 def test_all_contexts_within_each_other(draw: random.Random) -> None:
     # Programs are recorded under contexts of kiln's users; others are its own.
     users = ["x64", "precision", "log", "mesh", "scope", "stack", "recompiles", "interceptor"]

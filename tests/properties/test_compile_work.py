@@ -109,8 +109,8 @@ PROGRAMS: dict[str, tuple[Callable[[int], Function], int]] = {
     "nested branches": (nested_branches, 16),
     "loops in turn": (loops_in_turn, 20),
     "chain": (chain, 200),
-    "gradient of a chain": (gradient_of_a_chain, 150),
-    "each used twice": (each_used_twice, 200),
+    "gradient of a chain": (gradient_of_a_chain, 300),
+    "each used twice": (each_used_twice, 400),
     "parts": (parts, 50),
     "bodies": (bodies, 48),
 }

@@ -21,8 +21,7 @@ R = TypeVar("R")
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # If a NumPy function gets a traced value, report the user's call, not a line of NumPy's. Python's
 # import machinery reads attributes of modules as well.
-_NUMPY = os.path.dirname(np.__file__) + os.sep
-_NOT_THE_USERS = (_ROOT, _NUMPY, threading.__file__, "<frozen importlib.")
+_NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep, "<frozen importlib.")
 _MARK = "__tracebackhide__"
 _LEFT_OUT = (
     "For simplicity, kiln has left its own frames out of this traceback. "
@@ -138,10 +137,13 @@ def current_source() -> Source | None:
         code = frame.f_code
         if code.co_filename not in _files_of_others:
             if not code.co_filename.startswith(_NOT_THE_USERS):
+                if _here.caller is not None and code.co_filename == threading.__file__:
+                    # Where the thread began.
+                    return _here.caller
                 return Source(code, frame.f_lasti, _here.scopes)
             _files_of_others.add(code.co_filename)
         frame = frame.f_back
-    return _here.caller
+    return None
 
 
 def shown_file(file: str) -> str:

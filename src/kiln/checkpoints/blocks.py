@@ -105,7 +105,7 @@ class BlockReader:
         Raises: Damage that says which bytes are damaged.
         """
         blocks = self._blocks.covering(self._entry, box, self._files)
-        if len(blocks) == 1 and box == _box(blocks[0]):
+        if len(blocks) == 1 and box == blocks[0].box:
             return self._block(blocks[0])
         for block in blocks:
             # Before memory is allocated for all of them.
@@ -113,9 +113,7 @@ class BlockReader:
                 self._require_bytes(block, opened)
         out = _aligned([stop - start for start, stop in box], self._dtype)
         for block in blocks:
-            common = [
-                (max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, _box(block), strict=True)
-            ]
+            common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, block.box, strict=True)]
             inside = tuple(slice(a - s, b - s) for (a, b), s in zip(common, block.start))
             here = tuple(slice(a - s, b - s) for (a, b), (s, _) in zip(common, box))
             out[here] = self._block(block)[inside]
@@ -159,10 +157,6 @@ class BlockReader:
                 "their checksum does not match"
             )
         return out
-
-
-def _box(block: Block) -> Box:
-    return tuple([(start, start + size) for start, size in zip(block.start, block.shape)])
 
 
 def _aligned(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:

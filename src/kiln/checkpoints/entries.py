@@ -65,15 +65,15 @@ class Block(Record):
     offset: int
     crc32: int
 
+    @property
+    def box(self) -> Box:
+        """The region of the array that it holds."""
+        return tuple([(start, start + n) for start, n in zip(self.start, self.shape, strict=True)])
+
 
 def block_shape(entry: Entry, layout: Layout) -> tuple[int, ...]:
     """Return the shape of each block of a leaf."""
     return tuple([n // p for n, p in zip(entry.shape, layout.grid, strict=True)])
-
-
-def whole_box(entry: Entry) -> Box:
-    """Return the region that is a whole leaf."""
-    return tuple([(0, n) for n in entry.shape])
 
 
 class Numbered(Generic[T]):

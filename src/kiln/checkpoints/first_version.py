@@ -12,6 +12,7 @@ from kiln.checkpoints.index_checks import (
     END,
     are_sizes,
     is_size,
+    named,
     require,
     require_leaf,
     require_sharding,
@@ -39,7 +40,7 @@ class ListedBlocks:
         """
         blocks = self._blocks[entry.number]
         for block in blocks:
-            if box == _box(block):
+            if box == block.box:
                 return [block]
         if not are_tiles([(block.start, block.shape) for block in blocks], entry.shape):
             count = sum(math.prod(block.shape) for block in blocks)
@@ -52,7 +53,7 @@ class ListedBlocks:
         return [
             block
             for block in blocks
-            if all(max(a, c) < min(b, d) for (a, b), (c, d) in zip(box, _box(block), strict=True))
+            if all(max(a, c) < min(b, d) for (a, b), (c, d) in zip(box, block.box, strict=True))
         ]
 
 
@@ -65,16 +66,11 @@ def listed_blocks(leaves: Any) -> ListedBlocks:
     found, places = [], []
     for leaf in leaves:
         itemsize = require_leaf(leaf)
-        path = leaf["path"]
-        try:
+        with named(leaf):
             if itemsize is None:
                 require((leaf["sharding"], leaf["blocks"]) == (None, []), "a value has parts")
             else:
                 _require_parts(leaf, itemsize)
-        except KeyError as error:
-            raise ValueError(f"{path[:80]!r}: the field {error} is missing") from None
-        except ValueError as error:
-            raise ValueError(f"{path[:80]!r}: {error}") from None
         blocks = [_block(block) for block in leaf["blocks"]]
         places += [(b.file, b.offset, math.prod(b.shape) * (itemsize or 0)) for b in blocks]
         found.append(blocks)
@@ -86,10 +82,6 @@ def _block(block: dict[str, Any]) -> Block:
     known = {name: block[name] for name in _BLOCK}
     known |= {"start": tuple(block["start"]), "shape": tuple(block["shape"])}
     return Block(**known)
-
-
-def _box(block: Block) -> Box:
-    return tuple([(start, start + size) for start, size in zip(block.start, block.shape)])
 
 
 def require_apart(blocks: Sequence[tuple[str, int, int]]) -> None:

@@ -7,9 +7,10 @@ different in version 1.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kiln.base import dtypes
@@ -56,7 +57,7 @@ def require_leaves(leaves: list[Any], shardings: list[Any], layouts: Sequence[La
     total = 0
     for leaf in leaves:
         itemsize = require_leaf(leaf)
-        try:
+        with named(leaf):
             sharding, number = leaf["sharding"], leaf["layout"]
             if itemsize is None:
                 require((sharding, number) == (None, None), "a value, not an array, has parts")
@@ -67,10 +68,6 @@ def require_leaves(leaves: list[Any], shardings: list[Any], layouts: Sequence[La
             require(is_size(number) and number < len(layouts), "its layout")
             total += _nbytes_in(layouts[number], leaf["shape"], itemsize)
             require(total < END, "the checkpoint is too large")
-        except KeyError as error:
-            raise ValueError(f"{leaf['path'][:80]!r}: the field {error} is missing") from None
-        except ValueError as error:
-            raise ValueError(f"{leaf['path'][:80]!r}: {error}") from None
 
 
 def require_sharding(leaf: dict[str, Any], description: dict[str, Any]) -> None:
@@ -100,9 +97,9 @@ def require_leaf(leaf: Any) -> int | None:
     Raises: ValueError that names the invalid field.
     """
     require(isinstance(leaf, dict), "a leaf is not an object")
-    path, kind = leaf.get("path"), leaf.get("kind")
-    require(isinstance(path, str), "a leaf has no path")
-    try:
+    kind = leaf.get("kind")
+    require(isinstance(leaf.get("path"), str), "a leaf has no path")
+    with named(leaf):
         require(kind == "none" or kind in ARRAYS or kind in PYTHON, f"the kind {kind!r:.40}")
         if kind in ARRAYS:
             return _require_array(leaf)
@@ -116,11 +113,21 @@ def require_leaf(leaf: Any) -> int | None:
         else:
             require(isinstance(leaf["value"], str), "a value is not a string")
             python_value(kind, leaf["value"])
-    except KeyError as error:
-        raise ValueError(f"{path[:80]!r}: the field {error} is missing") from None
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"{path[:80]!r}: {error}") from None
     return None
+
+
+@contextlib.contextmanager
+def named(leaf: dict[str, Any]) -> Iterator[None]:
+    """Put the path of a leaf before what is wrong with it.
+
+    Raises: ValueError.
+    """
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(f"{leaf['path'][:80]!r}: the field {error} is missing") from None
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{leaf['path'][:80]!r}: {error}") from None
 
 
 def require_tree(tree: Any, entries: Sequence[Entry]) -> None:
