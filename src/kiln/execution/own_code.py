@@ -84,8 +84,8 @@ def _digest(paths: list[str]) -> str | None:
     try:
         for path in paths:
             # The same wheel is installed in many environments.
-            found.update(os.path.relpath(path, _ROOT).encode() + b"\0")
-            with open(path, "rb") as file:
+            found.update(path.removeprefix(_ROOT).encode() + b"\0")
+            with open(path, "rb", buffering=0) as file:
                 found.update(file.read())
     except OSError:
         return None

@@ -20,7 +20,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file.write_text(name)
         os.utime(file, (1, 1))
     (tmp_path / "cache").mkdir(0o700)
-    monkeypatch.setattr(own_code, "_ROOT", tmp_path)
+    monkeypatch.setattr(own_code, "_ROOT", str(tmp_path))
     own_code._known.clear()
     return tmp_path
 
