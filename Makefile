@@ -329,6 +329,13 @@ $(VENV)/.has-%: pyproject.toml | $(VENV)/.has-runtime
 	@$(PIP) install --no-build-isolation --editable ".[$(EXTRAS)]"
 	@touch $@
 
+# Some libraries come as sources only, and are built with what the environment has: there is none in
+# those of Python 3.12 and later, and one that cannot make wheels in those of 3.11.
+$(VENV)/.has-libraries: | $(VENV)/.has-setuptools
+$(VENV)/.has-setuptools: | $(RUN)
+	@$(PIP) install "setuptools>=77"
+	@touch $@
+
 # distrax asks for a release of TensorFlow Probability that does not import on jax 0.10.
 $(VENV)/.has-distrax: $(VENV)/.has-libraries
 	@$(PIP) install --no-deps distrax==0.1.9 tfp-nightly==0.26.0.dev20261027

@@ -26,6 +26,7 @@ from kiln.engines.native.passes.rows import by_rows
 from kiln.engines.native.passes.sequential.counters import count_by_axes
 from kiln.engines.native.passes.sequential.independent import run_at_once
 from kiln.engines.native.passes.sequential.interchange import interchange
+from kiln.engines.native.passes.sequential.recurrences import carry_elements
 from kiln.engines.native.passes.sequential.straight_line import straighten
 from kiln.engines.native.passes.unrolling.jam import jam
 from kiln.engines.native.passes.unrolling.short_axes import write_out
@@ -46,6 +47,7 @@ PASSES: dict[str, Pass] = {
     "independent": run_at_once,
     "layouts": lay_out,
     "straight": straighten,
+    "recurrences": carry_elements,
     "unrolled": write_out,
     "summed": transpose_summed,
     "matrices": pack_matrices,
