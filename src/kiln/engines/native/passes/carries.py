@@ -43,6 +43,7 @@ SMALL_PART = 4
 
 def remove_copies(function: Function) -> None:
     """Let buffers share memory instead of being copied; record the copies that remain."""
+    function.copies.clear()
     found = _copies(function)
     if not found:
         return
@@ -59,6 +60,16 @@ def remove_copies(function: Function) -> None:
         if reason is not None:
             to = chosen.get(copy.to, copy.to)
             function.copies.append(KeptCopy(to, reason, copy.statement.source))
+
+
+def remove_remaining_copies(function: Function) -> None:
+    """Try again for the copies that remained, after nests of loops have been merged.
+
+    What two nests made one after the other, a nest of one point makes at once: it reads the old
+    elements of all carries before it writes a new one.
+    """
+    if function.copies:
+        remove_copies(function)
 
 
 class _WholeCopy(NamedTuple):

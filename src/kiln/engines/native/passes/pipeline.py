@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kiln.core.engines.compile_steps import begin
 from kiln.engines.native.loop_ir.statements import Function
 from kiln.engines.native.loop_ir.validity import Verified, check
-from kiln.engines.native.passes.carries import remove_copies
+from kiln.engines.native.passes.carries import remove_copies, remove_remaining_copies
 from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.dead import sink
 from kiln.engines.native.passes.fusion import fuse
@@ -47,6 +47,7 @@ PASSES: dict[str, Pass] = {
     "independent": run_at_once,
     "layouts": lay_out,
     "straight": straighten,
+    "remaining": remove_remaining_copies,
     "recurrences": carry_elements,
     "unrolled": write_out,
     "summed": transpose_summed,

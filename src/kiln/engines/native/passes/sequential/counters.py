@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.loop_ir.addresses import position
-from kiln.engines.native.loop_ir.buffers import everything, reads, roots_of, writes
+from kiln.engines.native.loop_ir.buffers import accesses, everything, reads, roots_of, writes
 from kiln.engines.native.loop_ir.checks import has_checks
 from kiln.engines.native.loop_ir.scalars import (
     NUMPY_TYPES,
@@ -52,6 +52,10 @@ from kiln.engines.native.passes.dead import drop_unread
 from kiln.engines.native.passes.rebuilding import with_roots
 
 
+Known = Callable[[Buffer, Index], Index | None]
+"""Tells which index an element of a buffer is, if it is known to be one."""
+
+
 class _Counter(NamedTuple):
     """A cell that is `first` before a loop, and of which `nest` adds `step` at the end."""
 
@@ -73,6 +77,7 @@ def count_by_axes(function: Function) -> None:
         finder = _Counters(function)
         finder.block(function.body)
         if finder.found:
+            _pass_on(function.body)
             drop_unread(function)
 
 
@@ -288,7 +293,12 @@ def _rewritten(nest: Nest, indices: Mapping[Buffer, Index]) -> Nest:
         source=nest.source,
         lines=nest.lines,
     )
-    found = _simplified(roots_of(nest), indices)
+    return _with_indices(nest, lambda buffer, _: indices.get(buffer))
+
+
+def _with_indices(nest: Nest, known: Known) -> Nest:
+    """Return a nest that uses indices in place of the elements that are known to be some."""
+    found = _simplified(roots_of(nest), known)
     made = with_roots(
         nest,
         [found[root] for root in roots_of(nest)],
@@ -296,6 +306,42 @@ def _rewritten(nest: Nest, indices: Mapping[Buffer, Index]) -> Nest:
     )
     made.effects[:] = _unmasked(made.effects)
     return made
+
+
+def _pass_on(statements: list[Statement]) -> None:
+    """Let nests use the indices that earlier ones of their block stored as elements."""
+    elements: dict[tuple[Buffer, Index], Index] = {}
+    for i, statement in enumerate(statements):
+        for block in statement.blocks:
+            _pass_on(block)
+        stored: dict[tuple[Buffer, Index], Index] = {}
+        if isinstance(statement, Nest):
+            if any((b, at) in elements for b, at in accesses(statement)):
+                statement = _with_indices(statement, lambda *place: elements.get(place))
+                statements[i] = statement
+            stored = dict(_stored_indices(statement))
+        if elements or stored:
+            written = everything(statement)[1]
+            elements = {place: x for place, x in elements.items() if place[0] not in written}
+            elements |= stored
+
+
+def _stored_indices(nest: Nest) -> Iterator[tuple[tuple[Buffer, Index], Index]]:
+    """Iterate over the elements that a nest of one point sets to indices."""
+    if math.prod(axis.size for axis in nest.axes) != 1:
+        return
+    places = Counter((effect.buffer, effect.index) for effect in nest.effects)
+    for effect in nest.effects:
+        place = effect.buffer, effect.index
+        if (
+            isinstance(effect, Store)
+            and effect.mask is None
+            and not effect.index.terms
+            and places[place] == 1
+            and effect.value.op == "index"
+            and not effect.value.operands
+        ):
+            yield place, effect.value.attr
 
 
 def _unmasked(effects: Sequence[Store | Reduce]) -> Iterator[Store | Reduce]:
@@ -312,7 +358,7 @@ def _at(place: Place, indices: Mapping[Buffer, Index]) -> Place:
     values = place.index.operands
     if not values:
         return place
-    found = _simplified(values, indices)
+    found = _simplified(values, lambda buffer, _: indices.get(buffer))
     return Place(place.buffer, _linear(place.index.replaced({}, found)))
 
 
@@ -327,12 +373,12 @@ def _linear(index: Index) -> Index:
     return made
 
 
-def _simplified(roots: Sequence[Value], indices: Mapping[Buffer, Index]) -> dict[Value, Value]:
-    """Return expressions in which indices replace the numbers in cells."""
+def _simplified(roots: Sequence[Value], known: Known) -> dict[Value, Value]:
+    """Return expressions in which indices replace the elements that are known to be some."""
     found: dict[Value, Value] = {}
     for x in postorder(roots):
-        if x.op == "load" and x.attr[0] in indices:
-            found[x] = position(x.scope, indices[x.attr[0]], x.dtype)
+        if x.op == "load" and (index := known(*x.attr)) is not None:
+            found[x] = position(x.scope, index, x.dtype)
         elif x.op == "load":
             found[x] = moved(x, {}, found, lambda buffer, index: (buffer, _linear(index)))
         elif x.op == "index":
