@@ -58,6 +58,7 @@ class _Writer:
             kinds = ["nest", "kernel", "kernel", "halves", "copy", "in place", *["again"] * 6]
             if depth < 2 and self.loops < 8:
                 kinds += ["loop", "branch", "branch", "while", "iterated", "iterated"]
+                kinds += ["recurrence", "recurrence"]
             getattr(self, self.choose(kinds).replace(" ", "_"))(defined, depth, axis)
 
     def result(self) -> str:
@@ -186,6 +187,41 @@ class _Writer:
                 ]
                 inside.add(to)
         self.lines.append("}")
+
+    def recurrence(self, defined: set[str], depth: int, axis: str | None) -> None:
+        """Write a loop that stores elements near those that it loads, and maybe its counter."""
+        t = _COUNTS[self.loops]
+        self.loops += 1
+        self.flags += 1
+        count = f"%c{self.flags}"
+        stored = sorted(x for x in defined if x[1] != "i")
+        step, least, most = self.choose([(t, 0, 2), (t, 0, 2), (f"{t}*-1", 1, 3), (f"{t}*2", 0, 1)])
+        places = [f"{step} + {k}" for k in range(least, most + 1)]
+        if depth == 1 and axis:
+            places.append(axis)
+        self.lines += ["nest {", f"{count}[0] = {self.choose([0, 1])}:i64", "}"]
+        self.lines.append(f"loop {t} < 2 {{")
+        if self.draw(st.booleans()):
+            self.lines += ["nest {", f"v0: i64 = {count}[0]"]
+            for at in self.draw(st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True)):
+                self.lines.append(f"{self.choose(stored)}[{at}] = v0")
+            self.lines.append("}")
+        self.lines.append("nest {")
+        for i in range(3):
+            of, at = self.choose(sorted(defined)), self.choose([*places, "1"])
+            self.lines.append(f"v{i}: i64 = {of}[{at}]")
+        self.lines += ["v3: i64 = mul v0 3:i64", "v4: i64 = add v3 v1", "v5: i64 = sub v4 v2"]
+        chosen = self.draw(
+            st.lists(
+                st.tuples(st.sampled_from(stored), st.sampled_from(places)),
+                min_size=1,
+                max_size=3,
+                unique=True,
+            )
+        )
+        self.lines += [f"{to}[{at}] = v{5 - i}" for i, (to, at) in enumerate(chosen)]
+        self.lines += ["}", "nest {", f"v0: i64 = {count}[0]", "v1: i64 = add v0 1:i64"]
+        self.lines += [f"{count}[0] = v1", "}", "}"]
 
     def _while(self, defined: set[str], depth: int, axis: str | None) -> None:
         self.loops += 1

@@ -11,6 +11,7 @@ from kiln.engines.native.loop_ir.parse import parse
 from kiln.engines.native.loop_ir.statements import Function
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.loop_ir.validity import check
+from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.dead import drop_unread, sink
 from kiln.engines.native.passes.invariants import hoist
 from kiln.engines.native.passes.numbering import number_values
@@ -18,6 +19,7 @@ from kiln.engines.native.passes.sequential import interchange as interchanging
 from kiln.engines.native.passes.sequential.counters import count_by_axes
 from kiln.engines.native.passes.sequential.independent import run_at_once
 from kiln.engines.native.passes.sequential.interchange import interchange
+from kiln.engines.native.passes.sequential.recurrences import carry_elements
 from kiln.engines.native.passes.sequential.straight_line import straighten
 from tests.properties.exploring import explored
 from tests.properties.loop_programs import Meaning, loop_programs, operands
@@ -50,6 +52,8 @@ PASSES: tuple[Callable[[Function], None], ...] = (
     interchange_by(2),
     interchange_by(3),
     straighten,
+    remove_copies,
+    carry_elements,
 )
 CHOICES = ((0, 0, 0), (1, 0, 1), (0, 1, 1))
 

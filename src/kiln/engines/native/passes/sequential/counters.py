@@ -51,7 +51,6 @@ from kiln.engines.native.loop_ir.substitution import moved, value_bounds
 from kiln.engines.native.passes.dead import drop_unread
 from kiln.engines.native.passes.rebuilding import with_roots
 
-
 Known = Callable[[Buffer, Index], Index | None]
 """Tells which index an element of a buffer is, if it is known to be one."""
 
@@ -308,6 +307,10 @@ def _with_indices(nest: Nest, known: Known) -> Nest:
     return made
 
 
+def _lookup(elements: Mapping[tuple[Buffer, Index], Index]) -> Known:
+    return lambda buffer, index: elements.get((buffer, index))
+
+
 def _pass_on(statements: list[Statement]) -> None:
     """Let nests use the indices that earlier ones of their block stored as elements."""
     elements: dict[tuple[Buffer, Index], Index] = {}
@@ -317,7 +320,7 @@ def _pass_on(statements: list[Statement]) -> None:
         stored: dict[tuple[Buffer, Index], Index] = {}
         if isinstance(statement, Nest):
             if any((b, at) in elements for b, at in accesses(statement)):
-                statement = _with_indices(statement, lambda *place: elements.get(place))
+                statement = _with_indices(statement, _lookup(elements))
                 statements[i] = statement
             stored = dict(_stored_indices(statement))
         if elements or stored:
@@ -331,12 +334,13 @@ def _stored_indices(nest: Nest) -> Iterator[tuple[tuple[Buffer, Index], Index]]:
     if math.prod(axis.size for axis in nest.axes) != 1:
         return
     places = Counter((effect.buffer, effect.index) for effect in nest.effects)
+    computed = {effect.buffer for effect in nest.effects if effect.index.terms}
     for effect in nest.effects:
         place = effect.buffer, effect.index
         if (
             isinstance(effect, Store)
             and effect.mask is None
-            and not effect.index.terms
+            and effect.buffer not in computed
             and places[place] == 1
             and effect.value.op == "index"
             and not effect.value.operands

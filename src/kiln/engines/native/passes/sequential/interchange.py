@@ -55,7 +55,7 @@ def interchange(function: Function) -> None:
     """Run loops over elementwise bodies block by block."""
     if function.sites or not any(each.blocks for each in function.body):
         return
-    uses = Counter(b for each in walk(function.body) for b in set(reads(each)))
+    uses = Counter(_reads(function.body))
     uses.update(function.outputs)
     in_rows: set[Buffer] = set()
     _in_block(function.body, uses, set(), in_rows)
@@ -83,7 +83,11 @@ def _in_block(
         plan = _Plan(statement, uses, defined) if isinstance(statement, (Loop, While)) else None
         if plan is not None and plan.is_possible:
             plan.take_initial(found)
-            found += plan.blocks()
+            blocks = plan.blocks()
+            # What only this loop read, and now reads in rows, later loops need not keep.
+            uses.subtract(_reads([*plan.initial, plan.loop]))
+            uses.update(_reads(blocks))
+            found += blocks
             made = {element for nest in plan.initial for element in _made(nest)}
             in_rows |= {b for b, _ in made} - {
                 b for b, part in plan.carried if (b, part) not in made
@@ -91,6 +95,12 @@ def _in_block(
         else:
             found.append(statement)
     statements[:] = found
+
+
+def _reads(statements: Sequence[Statement]) -> Iterator[Buffer]:
+    """Iterate over the buffers that each of some statements, and of those inside, reads."""
+    for statement in walk(statements):
+        yield from set(reads(statement))
 
 
 class _Plan:
@@ -332,7 +342,7 @@ class _Block:
 
     def _results(self) -> dict[Element, None]:
         plan = self.plan
-        inside = Counter(b for each in itertools.chain(*plan.loop.blocks) for b in set(reads(each)))
+        inside = Counter(_reads(list(itertools.chain(*plan.loop.blocks))))
         return {(b, part): None for b, part in plan.written if plan.uses[b] > inside[b]}
 
     def nests(self, statements: list[Statement]) -> list[Statement]:

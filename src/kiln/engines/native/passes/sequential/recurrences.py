@@ -8,7 +8,7 @@ elements are stored as before, so whatever else loads them finds them in memory.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kiln.engines.native.loop_ir.buffers import nodes, roots_of
 from kiln.engines.native.loop_ir.scalars import Value
@@ -56,7 +56,7 @@ def _carried(loop: Loop, nest: Nest, numbers: Iterator[int]) -> list[Statement]:
     """Carry what a loop over a nest can; return the statement that sets the cells before it."""
     before: list[Store] = []
     carried: dict[Value, Value] = {}
-    moves: list[tuple[int, Sequence[Buffer]]] = []
+    moves: list[tuple[int, list[Buffer]]] = []
     for place, found in _recurrences(loop.axis, nest):
         store = nest.effects[place]
         scope, buffer = store.value.scope, store.buffer

@@ -144,6 +144,68 @@ def test_what_is_not_decided_stays() -> None:
     assert "le" in counted(FILLED.replace("le v7 9:i32", "le v7 8:i32"))
 
 
+INDICES = """function f(%i0: f32[10]) -> (%o1: f32[10]) {
+  temp %t2: i32[1]
+  temp %t3: i32[2]
+  nest {
+    %t2[0] = 0:i32
+  }
+  loop t < 9 {
+    nest {
+      v0: i32 = %t2[0]
+      v1: i32 = add v0 1:i32
+      %t3[0] = v1
+      %t3[1] = v0
+    }
+    nest {
+      v0: i32 = %t3[0]
+      v1: i32 = %t3[1]
+      v2: i32 = max v1 0:i32
+      v3: f32 = %i0[v2]
+      v4: i32 = max v0 0:i32
+      v5: i32 = min v4 9:i32
+      v6: i1 = le v0 9:i32
+      %o1[v5] = v3 if v6
+    }
+    nest {
+      v0: i32 = %t2[0]
+      v1: i32 = add v0 1:i32
+      %t2[0] = v1
+    }
+  }
+}
+"""
+
+
+FIRST_NEST = """      v1: i32 = add v0 1:i32
+      %t3[0] = v1
+      %t3[1] = v0
+    }
+"""
+COMPUTED = "      v8: i32 = min v0 1:i32\n"
+
+
+def test_an_element_that_is_set_to_a_counter_is_one() -> None:
+    assert counted(INDICES) == COUNTED
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        FIRST_NEST + "    nest {\n      %t3[0] = 3:i32\n    }\n",
+        FIRST_NEST
+        + f"    nest {{\n      v0: i32 = %t3[1]\n{COMPUTED}      %t3[v8] = 3:i32\n    }}\n",
+        FIRST_NEST + "    branch %t3[0] {\n      nest {\n        %t3[0] = 3:i32\n      }\n    }\n",
+        COMPUTED + FIRST_NEST.replace("%t3[1]", "%t3[v8]"),
+        FIRST_NEST.replace("%t3[1]", "%t3[0]"),
+        "      v8: i1 = lt v0 5:i32\n" + FIRST_NEST.replace("= v1", "= v1 if v8"),
+    ],
+    ids=["again", "somewhere", "in an arm", "beside", "twice", "masked"],
+)
+def test_an_element_that_may_be_something_else_is_none(change: str) -> None:
+    assert "le v" in counted(INDICES.replace(FIRST_NEST, change, 1))
+
+
 def test_programs_agree_with_their_meaning() -> None:
     def nested(xs, ys):
         def row(i, ys):

@@ -172,6 +172,46 @@ def test_a_body_that_does_not_run_keeps_what_it_would_only_write(count: int) -> 
     np.testing.assert_array_equal(found[1], last)
 
 
+def test_what_only_an_earlier_loop_read_is_not_kept() -> None:
+    # `%t3` is in rows during the first loop: the second one would find nothing to keep.
+    text = LOOP.replace(
+        "  nest i0", "  temp %t3: f32[200]\n  temp %t4: i1[1]\n  temp %t5: i32[1]\n  nest i0"
+    )
+    text = text.replace(
+        "nest i1 < 200 {",
+        "nest i2 < 200 {\n v0: f32 = %o2[i2]\n %t3[i2] = v0\n }\n nest i1 < 200 {",
+    )
+    text = text.replace(
+        "      v1: f32 = mul v0 v0", "      v9: f32 = %t3[i1]\n      v1: f32 = mul v0 v9"
+    )
+    last = """  nest { %t5[0] = 0:i32 }
+  while %t4 {
+    nest {
+      v0: i32 = %t5[0]
+      v1: i1 = lt v0 9:i32
+      %t4[0] = v1
+    }
+  } do {
+    nest i3 < 200 {
+      v0: f32 = %i0[i3]
+      %t3[i3] = v0
+    }
+    nest {
+      v0: i32 = %t5[0]
+      v1: i32 = add v0 1:i32
+      %t5[0] = v1
+    }
+  }
+}
+"""
+    function = parse(
+        text.rstrip().removesuffix("}") + last.replace("{ %t5[0] = 0:i32 }", "{\n%t5[0] = 0:i32\n}")
+    )
+    interchange(function)
+    check(function, "interchange")
+    assert "%t3" not in to_text(function)
+
+
 def test_an_operand_that_is_donated_is_overwritten_at_the_end() -> None:
     def run(x: Any) -> Any:
         return lax.fori_loop(0, 9, lambda t, y: y * 0.5 + x, x)
