@@ -656,6 +656,13 @@ BY_HAND = [
         (f"{_SEQUENTIAL}_recurrences.py",),
     ),
     Break(
+        "operands-in-the-order-given",
+        f"{_NATIVE}/passes/sequential/recurrences.py",
+        "waits == [True, False]",
+        "False",
+        (f"{_SEQUENTIAL}_recurrences.py",),
+    ),
+    Break(
         "indices-stored-twice",
         f"{_NATIVE}/passes/sequential/counters.py",
         "            and places[place] == 1\n",

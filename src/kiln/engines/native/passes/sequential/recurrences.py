@@ -3,6 +3,9 @@
 A loop over one nest without axes that stores `x[t]` and loads `x[t - d]` carries the last elements
 in cells instead: each iteration would wait until its predecessor's store reaches a load. The
 elements are stored as before, so whatever else loads them finds them in memory.
+
+The least and the greatest of two floats take the operand that waits for the iteration before as
+their second one: processors look at the sign of the first one, which takes longer than to compare.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import itertools
 from collections.abc import Iterator
 
 from kiln.engines.native.loop_ir.buffers import nodes, roots_of
-from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value, is_float
 from kiln.engines.native.loop_ir.statements import (
     Axis,
     Buffer,
@@ -25,7 +28,7 @@ from kiln.engines.native.loop_ir.statements import (
     Store,
     load,
 )
-from kiln.engines.native.loop_ir.substitution import substituted
+from kiln.engines.native.loop_ir.substitution import moved, substituted
 from kiln.engines.native.passes.rebuilding import with_roots
 
 MOST_BACK = 4
@@ -47,17 +50,19 @@ def _in_block(statements: list[Statement], numbers: Iterator[int]) -> None:
             if isinstance(statement, Loop) and len(statement.body) == 1:
                 (nest,) = statement.body
                 if isinstance(nest, Nest) and not nest.axes:
-                    kept += _carried(statement, nest, numbers)
+                    before, nest = _carried(nest, statement.axis, numbers)
+                    kept += before
+                    statement.body[:] = [_waiting_last(nest)]
         kept.append(statement)
     statements[:] = kept
 
 
-def _carried(loop: Loop, nest: Nest, numbers: Iterator[int]) -> list[Statement]:
-    """Carry what a loop over a nest can; return the statement that sets the cells before it."""
+def _carried(nest: Nest, axis: Axis, numbers: Iterator[int]) -> tuple[list[Nest], Nest]:
+    """Return a nest that carries elements in cells, and the one that sets these before its loop."""
     before: list[Store] = []
     carried: dict[Value, Value] = {}
     moves: list[tuple[int, list[Buffer]]] = []
-    for place, found in _recurrences(loop.axis, nest):
+    for place, found in _recurrences(axis, nest):
         store = nest.effects[place]
         scope, buffer = store.value.scope, store.buffer
         cells = [
@@ -65,20 +70,36 @@ def _carried(loop: Loop, nest: Nest, numbers: Iterator[int]) -> list[Statement]:
             for _ in range(max(found.values()))
         ]
         for back, cell in enumerate(cells, 1):
-            index = store.index.replaced({loop.axis: Index(-back)}, {})
+            index = store.index.replaced({axis: Index(-back)}, {})
             before.append(Store(cell, Index(), load(scope, buffer, index)))
         carried |= {x: load(scope, cells[back - 1], Index()) for x, back in found.items()}
         moves.append((place, cells))
     if not carried:
-        return []
+        return [], nest
     made = with_roots(nest, substituted(roots_of(nest), {}, carried))
     for place, cells in moves:
         value = made.effects[place].value
         for cell in cells:
             made.effects.append(Store(cell, Index(), value))
             value = load(value.scope, cell, Index())
-    loop.body[:] = [made]
-    return [Nest((), before, source=nest.source)]
+    return [Nest((), before, source=nest.source)], made
+
+
+def _waiting_last(nest: Nest) -> Nest:
+    """Let what the iteration before computed be the second operand, where operands commute."""
+    carried = {(e.buffer, e.index) for e in nest.effects if not e.index.terms}
+    waiting: set[Value] = set()
+    found: dict[Value, Value] = {}
+    for x in nodes(nest):
+        waits = [y in waiting for y in x.operands]
+        if any(waits) or (x.op == "load" and x.attr in carried):
+            waiting.add(x)
+        if x.op in ("min", "max") and is_float(x.dtype) and waits == [True, False]:
+            first, second = x.operands
+            found[x] = x.scope.op(x.op, x.dtype, found[second], found[first])
+        else:
+            found[x] = moved(x, {}, found)
+    return with_roots(nest, [found[root] for root in roots_of(nest)])
 
 
 def _recurrences(axis: Axis, nest: Nest) -> Iterator[tuple[int, dict[Value, int]]]:

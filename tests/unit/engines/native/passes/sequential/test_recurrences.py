@@ -136,6 +136,50 @@ def test_threads_share_no_cell() -> None:
     assert cells(text.replace("parallel", "loop")) == 1
 
 
+BEFORE_ONE = """  nest {
+    v0: KIND = %i0[0]
+    %o1[0] = v0
+  }
+"""
+COMPARED = """function f(%i0: KIND[9]) -> (%o1: KIND[1]) {
+  loop t < 9 {
+    nest {
+      v0: KIND = %o1[0]
+      v1: KIND = %i0[t]
+      v2: KIND = min OPERANDS
+      %o1[0] = v2
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "expected"),
+    [
+        ("f32", "v0 v1", "v1 v0"),
+        ("f32", "v1 v0", "v1 v0"),
+        ("f32", "v0 v0", "v0 v0"),
+        ("i32", "v0 v1", "v0 v1"),
+    ],
+)
+def test_what_waits_is_compared_last(kind: str, operands: str, expected: str) -> None:
+    text = COMPARED.replace("KIND", kind)
+    found = carried(
+        text.replace("OPERANDS", operands)
+        .replace("  loop", BEFORE_ONE + "  loop", 1)
+        .replace("KIND", kind)
+    )
+    lines = {
+        line.split(":")[0].strip(): line.split("= ")[-1]
+        for line in found.splitlines()
+        if ": " in line
+    }
+    (least,) = [line for line in found.splitlines() if " min " in line]
+    names = {"%o1[0]": "v0", "%i0[t]": "v1"}
+    assert " ".join(names[lines[x]] for x in least.split(" min ")[1].split()) == expected
+
+
 def test_programs_agree_with_their_meaning() -> None:
     def filled(xs, ys):
         return lax.fori_loop(2, 12, lambda i, a: a.at[i].set(a[i - 1] - a[i - 2] + xs[i]), xs)
