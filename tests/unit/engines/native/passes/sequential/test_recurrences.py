@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import kiln.numpy as jnp
@@ -164,20 +166,12 @@ COMPARED = """function f(%i0: KIND[9]) -> (%o1: KIND[1]) {
     ],
 )
 def test_what_waits_is_compared_last(kind: str, operands: str, expected: str) -> None:
-    text = COMPARED.replace("KIND", kind)
-    found = carried(
-        text.replace("OPERANDS", operands)
-        .replace("  loop", BEFORE_ONE + "  loop", 1)
-        .replace("KIND", kind)
-    )
-    lines = {
-        line.split(":")[0].strip(): line.split("= ")[-1]
-        for line in found.splitlines()
-        if ": " in line
-    }
-    (least,) = [line for line in found.splitlines() if " min " in line]
+    text = COMPARED.replace("  loop", BEFORE_ONE + "  loop", 1).replace("KIND", kind)
+    found = carried(text.replace("OPERANDS", operands))
+    loads = dict(re.findall(r"(v\d): \w+ = (%\S+)", found.split("loop")[1]))
+    (compared,) = re.findall(r"min (v\d) (v\d)", found)
     names = {"%o1[0]": "v0", "%i0[t]": "v1"}
-    assert " ".join(names[lines[x]] for x in least.split(" min ")[1].split()) == expected
+    assert " ".join(names[loads[x]] for x in compared) == expected
 
 
 def test_programs_agree_with_their_meaning() -> None:
