@@ -158,7 +158,7 @@ def test_square_roots_as_powers_have_the_special_values_of_powers(
     half = np.asarray(0.5, dtype)
     for number, want in ((-np.inf, np.inf), (-0.0, 0.0), (4.0, 2.0)):
         x = np.full(shape, number, dtype)
-        jaxpr = stage_pure(lambda x, y: [elementwise.pow_p.bind(x, y)], map(aval_of, (x, x)))
+        jaxpr = stage_pure(lambda x, y: [elementwise.pow_p.bind(x, y)], [aval_of(from_host(x))] * 2)
         exponent = np.broadcast_to(half, shape)
         plan = make_plan(jaxpr, None)
         assert plan is not None
