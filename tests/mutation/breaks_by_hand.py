@@ -83,8 +83,8 @@ BY_HAND = [
     Break(
         "single-exponents-of-one-element",
         "engines/native/eager/plan.py",
-        "or (x.dtype.itemsize,))",
-        "or (0,))",
+        "or (x.dtype.itemsize,),",
+        "or (0,),",
         (f"{_UNIT}/engines/native/eager/test_loops.py",),
     ),
     Break(
