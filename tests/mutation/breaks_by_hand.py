@@ -74,6 +74,27 @@ BY_HAND = [
         (f"{_UNIT}/data/test_rows.py",),
     ),
     Break(
+        "single-exponents-of-eager-powers",
+        "engines/native/eager/loops.py",
+        'if x == y and x.kind != "f":',
+        "if x == y:",
+        (f"{_UNIT}/engines/native/eager/test_loops.py",),
+    ),
+    Break(
+        "single-exponents-of-one-element",
+        "engines/native/eager/plan.py",
+        "or (x.dtype.itemsize,),",
+        "or (0,),",
+        (f"{_UNIT}/engines/native/eager/test_loops.py",),
+    ),
+    Break(
+        "single-exponents-of-powers",
+        "ops/elements/edge_semantics.py",
+        "np.broadcast_to(y, shape).astype(x.dtype).reshape(-1)",
+        "y.astype(x.dtype)",
+        (f"{_UNIT}/engines/native/eager/test_loops.py",),
+    ),
+    Break(
         "clocks-of-processes",
         "tools/processes.py",
         'if event["args"]["kind"] in ENDS_TOGETHER:',

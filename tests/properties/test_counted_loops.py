@@ -40,6 +40,7 @@ COMBINED: tuple[Callable[[Any, Any], Any], ...] = (
     jnp.bitwise_xor,
     jnp.subtract,
 )
+OF_FLOATS = COMBINED[:4]
 
 
 class Counted(NamedTuple):
@@ -62,23 +63,28 @@ class Counted(NamedTuple):
                 return None
         return times
 
-    def __call__(self, xs: Any, ys: Any) -> Any:
+    def __call__(self, xs: Any, ys: Any, zs: Any) -> Any:
         step = np.array(self.step).astype(self.dtype)
 
         def iteration(i: Any, state: Any) -> Any:
-            ys, total = state
+            ys, zs, total = state
             for kind, a, b, c, operation in self.updates:
-                x, y = xs[PLACES[a](i)], ys[PLACES[b](i)]
+                x, y, z = xs[PLACES[a](i)], ys[PLACES[b](i)], zs[PLACES[a](i)]
                 made = COMBINED[operation](x, y)
                 if kind == "total":
                     total = COMBINED[operation](total, x)
+                elif kind == "floats":
+                    of_floats = OF_FLOATS[operation % len(OF_FLOATS)]
+                    zs = zs.at[PLACES[c](i)].set(of_floats(z, zs[PLACES[b](i)] + y))
+                elif kind == "mixed":
+                    ys = ys.at[PLACES[c](i)].set(COMBINED[operation](y, z.astype(ys.dtype)))
                 elif kind == "row":
                     ys = ys.at[PLACES[c](i)].set(made)
                 else:
                     ys = ys.at[PLACES[c](i)].add(x)
-            return ys, total
+            return ys, zs, total
 
-        start = ys, jnp.int32(1)
+        start = ys, zs, jnp.int32(1)
         if self.by_fori:
             return lax.fori_loop(self.first, self.last, iteration, start)
         return lax.while_loop(
@@ -95,7 +101,7 @@ def loops(draw: Any) -> Counted:
     low = 0 if dtype == "uint8" else -4
     places = st.integers(0, len(PLACES) - 1)
     update = st.tuples(
-        st.sampled_from(["total", "row", "row", "added"]),
+        st.sampled_from(["total", "row", "row", "added", "floats", "floats", "mixed"]),
         *[places] * 3,
         st.integers(0, len(COMBINED) - 1),
     )
@@ -106,7 +112,7 @@ def loops(draw: Any) -> Counted:
         draw(st.sampled_from([*range(low, 12), 126, 127])),
         draw(st.sampled_from(["<", "<", *COMPARISONS])),
         draw(st.booleans()),
-        tuple(draw(st.lists(update, min_size=1, max_size=2))),
+        tuple(draw(st.lists(update, min_size=1, max_size=3))),
     )
     assume(found.by_fori or found.times() is not None)
     assume(not found.by_fori or found.last - found.first <= MOST)
@@ -115,4 +121,5 @@ def loops(draw: Any) -> Counted:
 
 @explored(loops(), few=25, many=3000)
 def test_counted_loops(loop: Counted) -> None:
-    agree(lambda xs, ys: loop(xs, ys), (numbers(9), numbers(7, seed=1)))
+    floats = numbers(8, seed=2).astype(np.float32)
+    agree(lambda *arrays: loop(*arrays), (numbers(9), numbers(7, seed=1), floats))

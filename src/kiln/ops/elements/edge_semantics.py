@@ -50,7 +50,10 @@ def remainder(x: np.ndarray, y: np.ndarray) -> Any:
 def power(x: np.ndarray, y: np.ndarray) -> Any:
     """Raise to a power; y may be an integer with a float x."""
     if not is_integer(x):
-        return np.power(x, y.astype(x.dtype))
+        # NumPy takes the square root for one exponent of 0.5, which differs at -inf and -0.
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        exponents = np.broadcast_to(y, shape).astype(x.dtype).reshape(-1)
+        return np.power(np.broadcast_to(x, shape).reshape(-1), exponents).reshape(shape)
     return integer_power(x, y)
 
 

@@ -137,9 +137,12 @@ def _integers(name: str, ufunc: np.ufunc) -> Callable[..., list[Step] | None]:
 
 def _power(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
     x, y = operands
-    if x == y:
+    if x == y and x.kind != "f":
         return _integers("pow", np.power)(operands, result)
-    convert, power = named_loop("convert", [y], x), loop_for(np.power, [x, x], result)
+    # Exponents are stored one by one: NumPy's loop takes the square root for a single exponent of
+    # 0.5, which differs at -inf and -0.
+    convert = copy_loop(x) if x == y else named_loop("convert", [y], x)
+    power = loop_for(np.power, [x, x], result)
     if convert is None or power is None or x.kind != "f":
         return None
     return [Step(convert, [1], x), Step(power, [0, 2], result)]

@@ -133,7 +133,11 @@ class _Planner:
             loop,
             sizes,
             [
-                (x.buffer, x.offset, tuple(strides[i] for _, strides in axes) or (0,))
+                (
+                    x.buffer,
+                    x.offset,
+                    tuple(strides[i] for _, strides in axes) or (x.dtype.itemsize,),
+                )
                 for i, x in enumerate(operands)
             ],
         )

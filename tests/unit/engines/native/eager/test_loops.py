@@ -148,3 +148,21 @@ def test_each_ufunc_that_has_a_loop_is_one_in_plans() -> None:
                 # What takes parameters has steps of its own.
                 assert primitive in STEPS or steps_of(primitive, {}, operands, f32), primitive.name
     assert len(found) >= 20 and {"exp", "sin", "log", "sqrt", "tanh"} <= {*found}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3)])
+def test_square_roots_as_powers_have_the_special_values_of_powers(
+    shape: tuple[int, ...], dtype: str
+) -> None:
+    half = np.asarray(0.5, dtype)
+    for number, want in ((-np.inf, np.inf), (-0.0, 0.0), (4.0, 2.0)):
+        x = np.full(shape, number, dtype)
+        for y in (half, np.full(shape, half)):
+            types = [aval_of(from_host(x)), aval_of(from_host(y))]
+            jaxpr = stage_pure(lambda x, y: [elementwise.pow_p.bind(x, y)], types)
+            plan = make_plan(jaxpr, None)
+            assert plan is not None
+            for got in (plan(from_host(x), from_host(y)), meaning(jaxpr, [x, y])[0]):
+                np.testing.assert_array_equal(np.asarray(got), np.full(shape, want, dtype))
+                assert not np.signbit(np.asarray(got)).any()
