@@ -63,7 +63,7 @@ def remove_copies(function: Function) -> None:
 
 
 def remove_remaining_copies(function: Function) -> None:
-    """Try again for the copies that remained, after nests of loops have been merged.
+    """Try again for the copies that remained, after the nests inside loops have been merged.
 
     What two nests made one after the other, a nest of one point makes at once: it reads the old
     elements of all carries before it writes a new one.
