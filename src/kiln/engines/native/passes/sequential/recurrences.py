@@ -5,7 +5,7 @@ in cells instead: each iteration would wait until its predecessor's store reache
 elements are stored as before, so whatever else loads them finds them in memory.
 
 The least and the greatest of two floats take the operand that waits for the iteration before as
-their second one: processors look at the sign of the first one, which takes longer than to compare.
+their second one: the code of LLVM looks at the sign of the first one, by way of a general register.
 """
 
 from __future__ import annotations
