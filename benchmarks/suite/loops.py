@@ -170,6 +170,53 @@ def fori_vector(n: int, steps: int) -> Work:
     return Work((uniform(n, low=0.1, high=0.9),), program, plain, torch_of)
 
 
+def filled(n: int) -> Work:
+    """Fill an array, each number from the one before and from another array."""
+
+    def program(lib: Any, a: Any, b: Any) -> Any:
+        def iteration(i: Any, out: Any) -> Any:
+            return out.at[i].set(a[i] * out[i - 1] + b[i])
+
+        return lib.root.lax.fori_loop(1, n, iteration, lib.np.zeros(n).at[0].set(b[0]))
+
+    return Work((uniform(n, low=0.5, high=0.99), normal(n)), program, numba="recurrence")
+
+
+def filled_together(n: int) -> Work:
+    """Fill two arrays, positions and velocities of an oscillator, from each other."""
+
+    def program(lib: Any, force: Any) -> Any:
+        def iteration(i: Any, arrays: Any) -> Any:
+            x, v = arrays
+            slower = 0.99 * v[i - 1] - 0.01 * x[i - 1] + force[i]
+            return x.at[i].set(x[i - 1] + 0.01 * v[i - 1]), v.at[i].set(slower)
+
+        return lib.root.lax.fori_loop(1, n, iteration, (lib.np.ones(n), lib.np.zeros(n)))
+
+    return Work((normal(n),), program, numba="filled_together")
+
+
+def edit_distances(n: int) -> Work:
+    """Fill the table of edit distances between the beginnings of two texts."""
+
+    def program(lib: Any, first: Any, second: Any) -> Any:
+        edge = lib.np.arange(n + 1.0)
+
+        def row(i: Any, table: Any) -> Any:
+            def column(j: Any, table: Any) -> Any:
+                changed = lib.np.where(first[i - 1] == second[j - 1], 0.0, 1.0)
+                least = lib.np.minimum(table[i - 1, j], table[i, j - 1]) + 1.0
+                found = lib.np.minimum(least, table[i - 1, j - 1] + changed)
+                return table.at[i, j].set(found)
+
+            return lib.root.lax.fori_loop(1, n + 1, column, table)
+
+        table = lib.np.zeros((n + 1, n + 1)).at[0].set(edge).at[:, 0].set(edge)
+        return lib.root.lax.fori_loop(1, n + 1, row, table)
+
+    return Work((integers(n, high=4), integers(n, high=4)), program, numba="edit_distances")
+
+
 def bisection(n: int) -> Work:
     """Find roots of many cubics by Newton's method until all have converged."""
 
@@ -245,6 +292,9 @@ ROWS = [
     Row("associative scan 1e6", "scans", associative, (1_000_000,), (17,), tolerance=1e-4),
     Row("fori 1e5, x * 0.999 + 1", "loops", fori, (100_000,), (5,), tolerance=1e-3),
     Row("fori 1000 over 64 numbers", "loops", fori_vector, (64, 1000), (5, 4), tolerance=1e-3),
+    Row("array filled from itself, 1e5", "loops", filled, (100_000,), (9,), tolerance=1e-4),
+    Row("two arrays filled together, 1e3", "loops", filled_together, (1000,), (9,), 1e-4),
+    Row("edit distances, 200 x 200", "loops", edit_distances, (200,), (7,)),
     Row("while, Newton on 1e5", "loops", bisection, (100_000,), (7,), tolerance=1e-3),
     Row("while under vmap, Collatz 1e4", "loops", collatz, (10_000,), (9,)),
     Row("switch at 1e4 steps", "loops", switching, (10_000,), (9,), tolerance=1e-4),

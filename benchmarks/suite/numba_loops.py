@@ -284,6 +284,31 @@ def recurrence(a: Any, b: Any) -> Any:
     return out
 
 
+def filled_together(force: Any) -> Any:
+    """Fill positions and velocities of an oscillator from each other."""
+    x, v = np.ones_like(force), np.zeros_like(force)
+    step, kept = np.float32(0.01), np.float32(0.99)
+    for i in range(1, force.size):
+        x[i] = x[i - 1] + step * v[i - 1]
+        v[i] = kept * v[i - 1] - step * x[i - 1] + force[i]
+    return x, v
+
+
+def edit_distances(first: Any, second: Any) -> Any:
+    """Fill the table of edit distances."""
+    n, m = first.size, second.size
+    table = np.zeros((n + 1, m + 1), np.float32)
+    table[0] = np.arange(m + 1)
+    table[:, 0] = np.arange(n + 1)
+    one = np.float32(1)
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            changed = np.float32(0) if first[i - 1] == second[j - 1] else one
+            least = min(table[i - 1, j], table[i, j - 1]) + one
+            table[i, j] = min(least, table[i - 1, j - 1] + changed)
+    return table
+
+
 def fori(x: Any) -> Any:
     """Update a number 100,000 times."""
     value = np.float32(x.item())
