@@ -677,6 +677,20 @@ BY_HAND = [
         (f"{_SEQUENTIAL}_recurrences.py",),
     ),
     Break(
+        "axes-that-share-elements-outside",
+        f"{_NATIVE}/passes/schedule.py",
+        "not is_within(low, high, factor)",
+        "not is_within(low, high, factor + 1)",
+        (f"{_UNIT}/{_NATIVE}/passes/test_schedule.py",),
+    ),
+    Break(
+        "axes-of-elements-that-others-read",
+        f"{_NATIVE}/passes/schedule.py",
+        "if any(x.attr[0] is buffer and x.attr not in places for x in loads(nest)):",
+        "if False:",
+        (f"{_UNIT}/{_NATIVE}/passes/test_schedule.py",),
+    ),
+    Break(
         "operands-in-the-order-given",
         f"{_NATIVE}/passes/sequential/recurrences.py",
         "waits == [True, False]",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from kiln.base.records import Record
+from kiln.engines.native.loop_ir.buffers import loads
 from kiln.engines.native.loop_ir.extents import Grain, estimate, is_named, quotient
 from kiln.engines.native.loop_ir.scalars import Value, bits, cost, postorder
 from kiln.engines.native.loop_ir.statements import Axis, Index, Nest, Reduce, Store
@@ -51,6 +53,9 @@ def schedule(nest: Nest, vector_bytes: int, widest: int = 0, *, is_awake: bool =
     reduced = nest.reduced_axes()
     axes = [axis for axis in nest.axes if axis.size != 1]
     kept = [axis for axis in axes if axis not in reduced]
+    if nest.ordered:
+        outer = _apart_from_others(nest, kept)
+        kept = outer + [axis for axis in kept if axis not in outer]
     nodes = postorder(
         [effect.value for effect in nest.effects]
         + [v for effect in nest.effects for v in effect.index.operands]
@@ -115,17 +120,38 @@ def _is_apart(nest: Nest, axis: Axis) -> bool:
     )
 
 
-def _is_shared(nest: Nest, axis: Axis) -> bool:
-    """Tell whether threads may share an axis: its index determines which element is written."""
+def _apart_from_others(nest: Nest, axes: list[Axis]) -> list[Axis]:
+    """Return axes whose indices determine which elements an ordered nest writes, outermost first.
+
+    For each of their indices the nest writes elements of its own: in any order, if each element is
+    written in the order of the others.
+    """
+    found: list[Axis] = []
+    while True:
+        more = next((a for a in axes if a not in found and _is_shared(nest, a, found)), None)
+        if more is None:
+            return found
+        found.append(more)
+
+
+def _is_shared(nest: Nest, axis: Axis, fixed: Sequence[Axis] = ()) -> bool:
+    """Tell whether threads may share an axis: its index determines which element is written.
+
+    Within one iteration of each `fixed` axis.
+    """
     if not nest.ordered:
         return True
     factors = {effect.index.factor(axis) for effect in nest.effects}
     if len(factors) > 1 or len({effect.buffer for effect in nest.effects}) > 1:
         return False
     (factor,) = factors
+    places = {(effect.buffer, effect.index) for effect in nest.effects}
+    buffer = nest.effects[0].buffer
+    if any(x.attr[0] is buffer and x.attr not in places for x in loads(nest)):
+        return False
     for effect in nest.effects:
-        rest = Index(effect.index.const, [(t, f) for t, f in effect.index.terms if t is not axis])
-        low, high = bounds(rest)
+        terms = [(t, f) for t, f in effect.index.terms if t is not axis and t not in fixed]
+        low, high = bounds(Index(effect.index.const, terms))
         if low is None or high is None or not is_within(low, high, factor):
             return False
     return True
