@@ -128,16 +128,14 @@ class _Planner:
         if operands[-1].size == 0:
             return
         axes = _merged(operands[-1].shape, [x.strides for x in operands])
-        sizes = tuple(n for n, _ in axes) or (1,)
+        if not axes:
+            # One element has a stride, too: for an operand without, NumPy has other loops.
+            axes = [(1, tuple([x.dtype.itemsize for x in operands]))]
         self.loop(
             loop,
-            sizes,
+            tuple(n for n, _ in axes),
             [
-                (
-                    x.buffer,
-                    x.offset,
-                    tuple(strides[i] for _, strides in axes) or (x.dtype.itemsize,),
-                )
+                (x.buffer, x.offset, tuple(strides[i] for _, strides in axes))
                 for i, x in enumerate(operands)
             ],
         )

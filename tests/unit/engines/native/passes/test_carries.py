@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from tests.unit.engines.native.passes.agreement import agree, numbers
@@ -32,3 +33,16 @@ def test_updates_that_read_what_they_change(method: str, times: int) -> None:
         return once, lax.fori_loop(0, 3, turn, x)
 
     agree(updated, *[(numbers(N), to, of) for to, of in PLACES])
+
+
+def test_arrays_that_are_filled_from_each_other_are_not_copied() -> None:
+    def filled(xs: Any) -> Any:
+        def iteration(i: Any, arrays: Any) -> Any:
+            a, b = arrays
+            return a.at[i].set(b[i - 1] + xs[i]), b.at[i].set(a[i - 1] - b[i - 1])
+
+        return lax.fori_loop(1, 200, iteration, (xs, xs * 2))
+
+    loops = str(kiln.jit(filled).lower(numbers(200)).as_text("loops")).split("loop t")[1]
+    assert "copy(" not in loops and loops.count("nest") == 1
+    agree(filled, (numbers(200),))

@@ -18,7 +18,7 @@ import numpy as np
 
 from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.loop_ir.addresses import position
-from kiln.engines.native.loop_ir.buffers import accesses, everything, reads, roots_of, writes
+from kiln.engines.native.loop_ir.buffers import everything, loads, reads, roots_of, writes
 from kiln.engines.native.loop_ir.checks import has_checks
 from kiln.engines.native.loop_ir.scalars import (
     NUMPY_TYPES,
@@ -319,7 +319,7 @@ def _pass_on(statements: list[Statement]) -> None:
             _pass_on(block)
         stored: dict[tuple[Buffer, Index], Index] = {}
         if isinstance(statement, Nest):
-            if any((b, at) in elements for b, at in accesses(statement)):
+            if any(x.attr in elements for x in loads(statement)):
                 statement = _with_indices(statement, _lookup(elements))
                 statements[i] = statement
             stored = dict(_stored_indices(statement))
